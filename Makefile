@@ -1,0 +1,27 @@
+# Each target makes the virtual environment if it is missing and needs nothing else done before.
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check lint clean
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP)
+	$(BIN)/python -P -m pytest tests
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: lint test
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --disable-pip-version-check -q -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) out build *.egg-info

@@ -1,0 +1,1 @@
+"""The judge: mechanism only. Importing the package imports nothing else."""
