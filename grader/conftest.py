@@ -1,0 +1,106 @@
+"""Connects pytest to the grading: options in, items out, verdicts to reports. Trusted side."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grader.errors import GraderError, SelectionError
+from grader.grading import Grading, Item, Selection, default_root
+from grader.report import terminal
+from grader.rubric import load_rubric
+from grader.submission import Submission
+
+_GRADING = pytest.StashKey[Grading]()
+_RESULT = pytest.StashKey[Path]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Check all input before anything runs: bad input is one line on stderr and exit status 2."""
+    try:
+        grading = _open(config)
+    except GraderError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2
+    config.stash[_GRADING] = grading
+    if config.option.reportchars == "fE":  # pytest's default; the scoreboard says more
+        config.option.reportchars = ""
+    return None
+
+
+def _open(config: pytest.Config) -> Grading:
+    root = default_root()
+    submission = config.option.submission or root / "student"
+    rubric = config.option.rubric or root / "rubric.yaml"
+    if config.inipath is not None and config.inipath.resolve().is_relative_to(submission.resolve()):
+        raise SelectionError(f"pytest took its configuration from {config.inipath}, inside the submission; "
+                             "write `pytest grader --submission DIR`, with `grader` first")  # fmt: skip
+    command = ["pytest", "grader"]
+    for option, value in (("--submission", config.option.submission), ("--rubric", config.option.rubric)):
+        if value is not None:
+            command += [option, str(value)]
+    result: Path = config.option.result or Path("result.json")
+    if not result.absolute().parent.is_dir():
+        raise SelectionError(f"--result {result}: there is no folder {result.absolute().parent}; make it first")
+    config.stash[_RESULT] = result.absolute()
+    if config.option.device == "cuda":
+        raise SelectionError("--device cuda: this version grades on the CPU only")
+    return Grading(
+        load_rubric(rubric),
+        Submission(submission),
+        Selection(config.option.exercise, config.option.seed, config.option.reproduce, command),
+    )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Launch the worker side, and leave a result from the first moment on."""
+    if not session.config.option.collectonly:
+        session.config.stash[_GRADING].start()
+        _write(session.config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test a graded item."""
+    if "item" in metafunc.fixturenames:
+        items = metafunc.config.stash[_GRADING].items
+        metafunc.parametrize("item", items, ids=[str(item) for item in items])
+
+
+@pytest.fixture
+def grading(request: pytest.FixtureRequest) -> Iterator[Grading]:
+    """The grading of this run. The result is written again after each item, so that a killed run leaves one."""
+    yield request.config.stash[_GRADING]
+    _write(request.config)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the result, also when the run was interrupted, and end the worker side."""
+    if not session.config.option.collectonly:
+        _write(session.config)
+    session.config.stash[_GRADING].close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the scoreboard."""
+    if not config.option.collectonly:
+        terminalreporter.write(terminal.scoreboard(config.stash[_GRADING].result(), color=terminalreporter.hasmarkup))
+        terminalreporter.write_line(f"result: {config.stash[_RESULT]}")
+
+
+def _write(config: pytest.Config) -> None:
+    path = config.stash[_RESULT]
+    try:
+        config.stash[_GRADING].result().write(path)
+    except OSError as error:
+        sys.stderr.write(f"error: {path}: the result could not be written: {error.strerror or error}\n")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give each test the points of its item, for `--junitxml`."""
+    graded = getattr(item, "callspec", None)
+    if graded is not None and isinstance(graded.params.get("item"), Item):
+        item.user_properties.append(("max_points", f"{graded.params['item'].max_points:g}"))

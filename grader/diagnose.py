@@ -1,0 +1,50 @@
+"""From what was seen to at most one hint. Pure. No hint is better than a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reference.exercise import Case, Exercise
+from torch import Tensor
+
+from .compare import Tolerance, allowed_error, compare
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A pitfall's name and what to do about it, in one or two sentences."""
+
+    pitfall: str
+    text: str
+
+
+def explain_values(exercise: Exercise, case: Case, inputs: Sequence[Tensor], output: Tensor,
+                   tolerance: Tolerance) -> Hint | None:  # fmt: skip
+    """The hint for an output of the right shape and dtype whose values are wrong."""
+    options = [value for _, value in case.options]
+    scale = exercise.scale(*inputs, *options)
+    rms_scale = exercise.rms_scale(*inputs, *options) if exercise.rms_scale and tolerance.rms_atol else None
+    for pitfall, mistake in exercise.mistakes.items():
+        wrong = mistake.oracle(*inputs, *options)
+        if wrong.shape == output.shape:
+            allowed = allowed_error(wrong, scale.expand(output.shape), rms_scale, tolerance)
+            if compare(output, wrong, allowed) is None:
+                return Hint(pitfall, f"The values equal those of a known mistake: {mistake.says}.")
+    if not output.isfinite().all():
+        return Hint(
+            "overflow",
+            "An intermediate value overflowed: exp() of a large number is infinite, and inf/inf or inf − inf is NaN. "
+            "Subtract the maximum first, or rewrite the formula so that exp() only gets numbers ≤ 0.",
+        )
+    return None
+
+
+def explain_access(message: str) -> Hint:
+    """The hint for an access outside a tensor, from the memory check's message."""
+    kind = "store" if ": store" in message else "load"
+    return Hint(
+        f"missing_mask_{kind}",
+        f"A {kind} touched memory outside its tensor. Mask it: compare the offsets with the size, as in "
+        "`mask=offsets < n`, in every dimension, and multiply each index by its stride.",
+    )

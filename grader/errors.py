@@ -1,0 +1,28 @@
+"""Everything the grader raises for bad input, on one page. Each prints as one line: what, where, and the remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class GraderError(Exception):
+    """Bad input from the person at the keyboard; never a fault of a submission."""
+
+
+class RubricError(GraderError):
+    """A rubric that can't be used; names the file and, where it is known, the line."""
+
+    def __init__(self, path: Path, line: int | None, problem: str) -> None:
+        super().__init__(f"{path}{'' if line is None else f':{line}'}: {problem}")
+
+
+class SubmissionError(GraderError):
+    """A submission folder that can't be read."""
+
+
+class SelectionError(GraderError):
+    """An option that names something which does not exist."""
+
+
+class InfrastructureError(Exception):
+    """The grader itself failed. Becomes the status `infrastructure_error`, never points lost."""

@@ -1,0 +1,39 @@
+"""Tells whether PyTorch did an exercise's work, from the operators that a call ran. Pure.
+
+Allocating, viewing, copying and casting are not work: kernels need them around them. Any other operator is, where it
+touches as many elements as a good part of the case's largest tensor; small ones, such as adding up a few partial sums,
+are not.
+"""
+
+from __future__ import annotations
+
+from reference.exercise import Case
+
+from .reply import CallReply
+
+NOT_WORK = frozenset(
+    """
+    empty empty_like empty_strided new_empty new_empty_strided empty_permuted zeros zeros_like new_zeros ones ones_like
+    new_ones full full_like new_full fill_ fill zero_ scalar_tensor arange
+    view reshape _reshape_alias _unsafe_view as_strided expand expand_as permute transpose t squeeze unsqueeze select
+    slice narrow unfold flatten unflatten split split_with_sizes chunk unbind detach alias lift_fresh view_as
+    diagonal movedim swapaxes contiguous clone copy_ _to_copy to resize_ set_ pin_memory is_pinned
+    """.split()
+)
+# Below this, a case is too small to tell helping from working.
+LEAST_ELEMENTS = 256
+SHARE = 0.5
+
+
+def work_left_to_torch(case: Case, reply: CallReply) -> str | None:
+    """A sentence naming the operator that did the work, or None."""
+    worked = [operator for operator in reply.operators if operator.name not in NOT_WORK]
+    if not worked:
+        return None
+    largest = worked[0]
+    if not reply.record.launches:
+        return f"no Triton kernel was launched; PyTorch's {largest.name} did the work"
+    most = max(spec.numel for spec in case.tensors)
+    if largest.elements >= max(LEAST_ELEMENTS, SHARE * most):
+        return f"PyTorch's {largest.name} worked on {largest.elements} elements beside the kernel"
+    return None

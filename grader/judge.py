@@ -1,0 +1,301 @@
+"""Trusted side: judges one case: lays it into the arena, has a worker call the submission, and looks at the outcome.
+
+The order of judgement is fixed and the first failure is reported: the call's own error, accesses out of bounds,
+modified inputs, shape, dtype, device, work left to PyTorch, finiteness, values.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from reference.exercise import DTYPES, Case, Exercise
+from torch import Tensor
+
+from . import diagnose, fallback
+from .arena import Laid, find_damage, logical_inputs, output_capacity, read_output
+from .compare import Tolerance, allowed_error, compare
+from .reply import CallReply, ErrorReply, MalformedReply, parse_error, parse_reply
+from .runner import Worker, WorkerGone, Zygote
+from .submission import Sources
+from .verdict import Status, Verdict
+
+MAX_OUTPUT_QUOTED = 2000
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is judged: an exercise's sources with everything that the rubric says about the call."""
+
+    exercise: Exercise
+    sources: Sources | None
+    file: str
+    entry: str
+    tf32: bool
+    case_timeout_s: float
+
+
+class CaseJudge:
+    """Judges cases of one target, with one worker as long as it lives. Use as a context manager."""
+
+    def __init__(self, zygote: Zygote, target: Target) -> None:
+        self._zygote = zygote
+        self._target = target
+        self._worker: Worker | None = None
+
+    def __enter__(self) -> CaseJudge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._drop_worker()
+
+    def judge(self, case: Case, tolerance: Tolerance) -> Verdict:
+        """The verdict on one case. A crash must happen twice: a worker killed from outside is not the submission's."""
+        verdict = self._judge_once(case, tolerance)
+        if verdict.status is Status.CRASHED:
+            verdict = self._judge_once(case, tolerance)
+        return verdict
+
+    def _judge_once(self, case: Case, tolerance: Tolerance) -> Verdict:
+        if self._target.sources is None:
+            return Verdict(Status.NOT_IMPLEMENTED, f"the submission has no {self._target.file}",
+                           f"Write {self._target.file} with a function {self._target.entry}.")  # fmt: skip
+        worker = self._worker or self._load()
+        if isinstance(worker, Verdict):
+            return worker
+        shape = _output_shape(self._target.exercise, case)
+        size = prod(shape) * DTYPES[case.dtype].itemsize
+        laid = worker.arena.lay(case, output_capacity([size]))
+        worker.post(_call_message(case, laid, size, tf32=self._target.tf32))
+        expected = _Expected.of(self._target.exercise, case, tolerance)  # while the worker is at it
+        reply = worker.wait(self._target.case_timeout_s)
+        if isinstance(reply, WorkerGone):
+            verdict = gone_verdict(reply, worker, self._target.case_timeout_s)
+            self._drop_worker()
+            return _of_case(verdict, case)
+        seen = worker.arena.read(laid)
+        return _of_case(_judge_reply(self._target, case, reply, laid, seen, expected, tolerance), case)
+
+    def _load(self) -> Worker | Verdict:
+        """A worker with the submission's file imported, or the verdict on why that failed."""
+        sources = self._target.sources
+        assert sources is not None
+        worker = self._zygote.fork()
+        sources.stage(worker.folder)
+        message = {"kind": "load", "root": str(worker.folder), "file": sources.main, "entry": self._target.entry}
+        reply = worker.request(message, self._target.case_timeout_s)
+        if not isinstance(reply, WorkerGone) and reply.get("kind") == "loaded":
+            self._worker = worker
+            return worker
+        verdict = (
+            gone_verdict(reply, worker, self._target.case_timeout_s)
+            if isinstance(reply, WorkerGone)
+            else _load_verdict(reply, self._target)
+        )
+        worker.close()
+        return verdict
+
+    def _drop_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """The oracle's values and the allowed error, float64."""
+
+    inputs: list[Tensor]
+    values: Tensor
+    allowed: Tensor
+
+    @classmethod
+    def of(cls, exercise: Exercise, case: Case, tolerance: Tolerance) -> _Expected:
+        inputs = logical_inputs(case)
+        options = [value for _, value in case.options]
+        values = exercise.oracle(*inputs, *options)
+        scale = exercise.scale(*inputs, *options)
+        rms_scale = exercise.rms_scale(*inputs, *options) if exercise.rms_scale and tolerance.rms_atol else None
+        return cls(inputs, values, allowed_error(values, scale, rms_scale, tolerance))
+
+
+def _output_shape(exercise: Exercise, case: Case) -> tuple[int, ...]:
+    """The shape of the result, from the oracle on tensors without data."""
+    inputs = [torch.empty(spec.shape, dtype=torch.float64, device="meta") for spec in case.tensors]
+    return tuple(exercise.oracle(*inputs, *(value for _, value in case.options)).shape)
+
+
+def _call_message(case: Case, laid: Laid, output_bytes: int, *, tf32: bool) -> dict[str, Any]:
+    return {
+        "kind": "call",
+        "tensors": [placed.to_message() for placed in laid.inputs],
+        "options": [value for _, value in case.options],
+        "outputs": [{"offset": laid.output_offset, "bytes": output_bytes}],
+        # Autotuned kernels run one configuration a case: the seed picks it, so that a case can be repeated exactly.
+        "interpreter": {"config_index": case.seed, "tf32": tf32},
+    }
+
+
+def _of_case(verdict: Verdict, case: Case) -> Verdict:
+    """The verdict with the case that showed it."""
+    if verdict.passed:
+        return verdict
+    return Verdict(verdict.status, f"{verdict.message} — {case.describe()}", verdict.hint, str(case), verdict.evidence)
+
+
+def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid, seen: bytes, expected: _Expected,
+                 tolerance: Tolerance) -> Verdict:  # fmt: skip
+    try:
+        reply = parse_reply(message)
+    except MalformedReply as error:
+        return Verdict(Status.CRASHED, f"the worker's reply could not be read: {error}")
+    evidence = reply.evidence()
+    if reply.unsupported is not None:
+        return Verdict(
+            Status.NOT_MEASURED,
+            f"Triton's interpreter can't run {reply.unsupported}; run this exercise on a GPU",
+            evidence=evidence,
+        )
+    if reply.faults:
+        hint = diagnose.explain_access(reply.faults[0])
+        return Verdict(Status.OUT_OF_BOUNDS, reply.faults[0], hint.text, evidence={**evidence, "pitfall": hint.pitfall})
+    if reply.error is not None:
+        return _raised_verdict(reply.error, evidence)
+    damage = find_damage(laid, seen)
+    if damage is not None and damage.in_elements:
+        return Verdict(Status.MODIFIED_INPUT, f"the input {damage.argument!r} was changed",
+                       "Write the result to a new tensor, for example torch.empty_like(x).", evidence=evidence)  # fmt: skip
+    if damage is not None:
+        return Verdict(
+            Status.OUT_OF_BOUNDS,
+            f"memory next to the input {damage.argument!r} was overwritten, {damage.first_byte} bytes from its start",
+            "A store went outside its tensor; check its mask and its strides.",
+            evidence=evidence,
+        )
+    verdict = _judge_form(case, reply, tuple(expected.values.shape))
+    if verdict is not None:
+        return Verdict(verdict.status, verdict.message, verdict.hint, evidence=evidence)
+    if (work := fallback.work_left_to_torch(case, reply)) is not None:
+        return Verdict(Status.FALLBACK, work, "The exercise asks for this work to be done in your Triton kernel.",
+                       evidence=evidence)  # fmt: skip
+    data = bytearray(read_output(laid, seen, [expected.values.numel() * DTYPES[case.dtype].itemsize])[0])
+    output = torch.frombuffer(data, dtype=DTYPES[case.dtype]).reshape(expected.values.shape)
+    return _judge_values(target.exercise, case, output, expected, tolerance, evidence)
+
+
+def _judge_form(case: Case, reply: CallReply, shape: tuple[int, ...]) -> Verdict | None:
+    """Type, shape, dtype and device of the output."""
+    if len(reply.outputs) != 1 or reply.outputs[0].type != "Tensor":
+        kinds = ", ".join(output.type for output in reply.outputs)
+        return Verdict(Status.WRONG_SHAPE, f"returned {kinds}, expected one torch.Tensor",
+                       "Return the result tensor." if kinds == "NoneType" else "")  # fmt: skip
+    output = reply.outputs[0]
+    if output.shape != list(shape):
+        return Verdict(Status.WRONG_SHAPE, f"out.shape = {output.shape}, expected {list(shape)}")
+    if output.dtype != case.dtype:
+        return Verdict(Status.WRONG_DTYPE, f"out.dtype = {output.dtype}, expected {case.dtype}",
+                       "The result has the dtype of the input: allocate it with dtype=x.dtype.")  # fmt: skip
+    if output.device != "cpu":
+        return Verdict(Status.WRONG_SHAPE, f"out.device = {output.device}, expected cpu")
+    return None
+
+
+def _judge_values(exercise: Exercise, case: Case, output: Tensor, expected: _Expected, tolerance: Tolerance,
+                  evidence: dict[str, Any]) -> Verdict:  # fmt: skip
+    mismatch = compare(output, expected.values, expected.allowed)
+    if mismatch is None:
+        return Verdict(Status.PASSED, evidence=evidence)
+    where = ", ".join(map(str, mismatch.index))
+    at = ""
+    if expected.inputs[0].shape == output.shape and exercise.reduction_length([output.shape]) == 1:
+        at = f" at {exercise.arguments[0]}[{where}] = {float(expected.inputs[0][mismatch.index]):.6g}"
+    message = (
+        f"out[{where}] = {mismatch.seen:.6g}{at}, expected {mismatch.expected:.6g} (allowed {mismatch.allowed:.2g}); "
+        f"{mismatch.wrong} of {mismatch.total} elements are wrong"
+    )
+    status = Status.WRONG_VALUES if mismatch.finite else Status.NOT_FINITE
+    hint = diagnose.explain_values(exercise, case, expected.inputs, output, tolerance)
+    facts = {**evidence, "first_wrong": {"index": list(mismatch.index), "seen": repr(mismatch.seen),
+                                         "expected": mismatch.expected, "allowed": mismatch.allowed},
+             "wrong": mismatch.wrong, "total": mismatch.total}  # fmt: skip
+    if hint is not None:
+        facts["pitfall"] = hint.pitfall
+    return Verdict(status, message, hint.text if hint else "", evidence=facts)
+
+
+def _load_verdict(message: dict[str, Any], target: Target) -> Verdict:
+    try:
+        error = parse_error(message.get("error"))
+    except MalformedReply as problem:
+        return Verdict(Status.CRASHED, f"the worker's reply could not be read: {problem}")
+    where = f"{error.frames[-1].file}:{error.frames[-1].line}: " if error.frames else f"{target.file}: "
+    if error.type == "EntryError":
+        return Verdict(Status.IMPORT_FAILED, f"{target.file}: {error.message}",
+                       f"Name the function {target.entry!r}, as in the starter file.")  # fmt: skip
+    if error.out_of_memory:
+        return Verdict(Status.OUT_OF_MEMORY, f"{where}{error.type}: {error.message}")
+    return Verdict(Status.IMPORT_FAILED, f"{where}{error.type}: {error.message}", _import_hint(error),
+                   evidence={"error": error.to_dict()})  # fmt: skip
+
+
+def _import_hint(error: ErrorReply) -> str:
+    code = error.frames[-1].code.strip() if error.frames else ""
+    if code.startswith(("!", "%")):
+        return "Lines that start with ! or % belong to notebooks; take them out of the file."
+    if "cuda" in f"{code} {error.message}".lower():
+        return "The file uses CUDA while it is imported. Keep benchmarks under `if __name__ == '__main__':`."
+    if error.type in ("ModuleNotFoundError", "ImportError"):
+        return "Only torch, triton, numpy, the standard library and files beside this one can be imported."
+    return "Importing the file must only define functions; run it by `python FILE` to see the error."
+
+
+def _raised_verdict(error: ErrorReply, evidence: dict[str, Any]) -> Verdict:
+    where = f"{error.frames[-1].file}:{error.frames[-1].line}: " if error.frames else ""
+    evidence = {**evidence, "error": error.to_dict()}
+    if "NotImplementedError" in error.bases:
+        return Verdict(Status.NOT_IMPLEMENTED, error.message or "raises NotImplementedError", evidence=evidence)
+    if error.out_of_memory:
+        return Verdict(Status.OUT_OF_MEMORY, f"{where}{error.type}: {error.message}",
+                       "The call asked for more memory than it may use.", evidence=evidence)  # fmt: skip
+    code = error.frames[-1].code if error.frames else ""
+    if error.type == "AssertionError" and any(word in code for word in ("contiguous", "stride")):
+        return Verdict(Status.RAISED, f"{where}refused this layout: {code.strip()}",
+                       "Inputs may be transposed or sliced: use x.stride(), or make a contiguous copy.",
+                       evidence=evidence)  # fmt: skip
+    quoted = f" — in `{code.strip()}`" if code else ""
+    return Verdict(Status.RAISED, f"{where}{error.type}: {error.message}{quoted}", evidence=evidence)
+
+
+def gone_verdict(gone: WorkerGone, worker: Worker, timeout_s: float) -> Verdict:
+    """The verdict on a worker that ended without answering."""
+    printed = worker.output.decode(errors="replace")[-MAX_OUTPUT_QUOTED:]
+    evidence = {"printed": printed} if printed else {}
+    if gone.timed_out:
+        return Verdict(Status.TIMED_OUT, f"no result after {timeout_s:g} s",
+                       "Look for a loop that does not end, or work that grows with the square of the size.",
+                       evidence=evidence)  # fmt: skip
+    if gone.malformed:
+        return Verdict(Status.CRASHED, f"the worker's reply could not be read: {gone.malformed}", evidence=evidence)
+    if gone.code is None:
+        what = "the process closed its connection"
+    elif gone.code < 0:
+        what = f"the process was killed by {_signal_name(-gone.code)}"
+    else:
+        what = f"the process ended with exit code {gone.code}"
+    return Verdict(Status.CRASHED, f"{what} before it returned a result", evidence=evidence)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def shapes(case: Case) -> Sequence[tuple[int, ...]]:
+    """The shapes of a case's inputs."""
+    return [spec.shape for spec in case.tensors]

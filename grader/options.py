@@ -1,0 +1,24 @@
+"""The options of `pytest grader`, registered as a pytest entry point.
+
+They can't live in conftest.py: pytest looks for conftest.py files in every folder on its command line before it has read
+that file, and takes the value of an option that it does not know yet for such a folder. `--submission DIR` would then
+import DIR/conftest.py, the submission's code, into the judge.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register the options."""
+    group = parser.getgroup("grader", "grading Triton kernels (pytest grader)")
+    group.addoption("--submission", type=Path, metavar="DIR", help="the folder to grade (default: student/)")
+    group.addoption("--exercise", action="append", default=[], metavar="ID", help="grade only this; may be repeated")
+    group.addoption("--seed", type=int, metavar="N", help="draw other cases than the rubric's seed does")
+    group.addoption("--rubric", type=Path, metavar="FILE", help="the policy (default: rubric.yaml)")
+    group.addoption("--result", type=Path, metavar="FILE", help="where the result goes (default: result.json)")
+    group.addoption("--reproduce", metavar="CASE", help="judge one case again, as a failure's message names it")
+    group.addoption("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where kernels run")

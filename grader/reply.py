@@ -1,0 +1,142 @@
+"""Trusted side: turns what a worker said into values of known types and bounded sizes, or refuses it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Text = Annotated[str, Field(max_length=4000)]
+Short = Annotated[str, Field(max_length=200)]
+Count = Annotated[int, Field(ge=0, le=2**62)]
+
+
+class MalformedReply(Exception):
+    """The worker's reply has not the form that worker code gives it."""
+
+
+class _Fact(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+class Frame(_Fact):
+    """One line of the submission in a traceback."""
+
+    file: Short
+    line: int
+    code: Short
+
+
+class ErrorReply(_Fact):
+    """An exception of the submission."""
+
+    type: Short
+    bases: list[Short] = Field(max_length=32)
+    message: Text
+    frames: list[Frame] = Field(max_length=12)
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether it says that memory ran out: Python's own error, or what torch raises for it."""
+        return "MemoryError" in self.bases or "OutOfMemoryError" in self.bases or "can't allocate memory" in self.message
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the evidence."""
+        return self.model_dump()
+
+
+class Output(_Fact):
+    """What one returned value is."""
+
+    type: Short
+    shape: list[Count] = Field(default_factory=list, max_length=16)
+    dtype: Short = ""
+    device: Short = ""
+
+
+class Launch(_Fact):
+    """One kernel launch."""
+
+    kernel: Short
+    grid: list[int] = Field(max_length=3)
+    config: Text | None = None
+    num_configs: Count = 1
+
+
+class Operator(_Fact):
+    """One PyTorch operator: how often it ran, and the elements of its largest tensor."""
+
+    name: Short
+    calls: Count
+    elements: Count
+
+
+class Fault(_Fact):
+    """One access outside a tensor, as the memory check put it."""
+
+    message: Text
+
+
+class Record(_Fact):
+    """What the interpreter counted in one call."""
+
+    launches: list[Launch] = Field(max_length=32)
+    bytes_loaded: Count
+    bytes_stored: Count
+    faults: list[Fault] = Field(max_length=32)
+    warnings: list[Text] = Field(max_length=32)
+    unsupported: Text | None
+
+
+class CallReply(_Fact):
+    """The answer to a call: outputs or an error, and what was counted."""
+
+    outputs: list[Output] = Field(default_factory=list, max_length=16)
+    error: ErrorReply | None = None
+    record: Record
+    operators: list[Operator] = Field(max_length=32)
+    threads: Count
+
+    @property
+    def faults(self) -> list[str]:
+        """Messages of accesses out of bounds."""
+        return [fault.message for fault in self.record.faults]
+
+    @property
+    def unsupported(self) -> str | None:
+        """The feature that the interpreter can't run, if the call used one."""
+        return self.record.unsupported
+
+    def evidence(self) -> dict[str, Any]:
+        """The facts worth keeping in the result."""
+        record = self.record
+        facts: dict[str, Any] = {
+            "launches": [launch.model_dump() for launch in record.launches[:8]],
+            "bytes_loaded": record.bytes_loaded,
+            "bytes_stored": record.bytes_stored,
+            "operators": [operator.model_dump() for operator in self.operators[:8]],
+        }
+        if record.warnings:
+            facts["warnings"] = record.warnings[:8]
+        return facts
+
+
+def parse_reply(message: dict[str, Any]) -> CallReply:
+    """A call's reply. Raises MalformedReply."""
+    try:
+        return CallReply.model_validate(message)
+    except ValidationError as error:
+        raise MalformedReply(_first(error)) from None
+
+
+def parse_error(message: object) -> ErrorReply:
+    """The error of a load. Raises MalformedReply."""
+    try:
+        return ErrorReply.model_validate(message)
+    except ValidationError as error:
+        raise MalformedReply(_first(error)) from None
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

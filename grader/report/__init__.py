@@ -1,0 +1,1 @@
+"""Renders results. One module a format, all from `grader.result.Result`."""

@@ -1,0 +1,80 @@
+"""The scoreboard and the text of a failure, for a terminal."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..result import ItemResult, Result
+from ..verdict import Status, Verdict
+
+WIDTH = 110
+_STYLES = {Status.PASSED: "green", Status.NOT_MEASURED: "dim", Status.INFRASTRUCTURE_ERROR: "magenta"}
+
+
+def explain(verdict: Verdict, reproduce: str) -> str:
+    """What was seen and expected, what to do about it, and how to see it again."""
+    lines = [f"{verdict.status}: {verdict.message}"]
+    if verdict.hint:
+        lines += textwrap.wrap(verdict.hint, WIDTH, initial_indent="  hint: ", subsequent_indent="        ")
+    if printed := verdict.evidence.get("printed"):
+        lines.append(textwrap.indent(f"printed before it ended:\n{_plain(str(printed))[-600:]}", "  "))
+    if reproduce:
+        lines.append(f"  reproduce: {reproduce}")
+    return _plain("\n".join(lines))
+
+
+def scoreboard(result: Result, *, color: bool) -> str:
+    """A table of all exercises and checks, one column a dtype, and the totals."""
+    buffer = io.StringIO()
+    console = Console(file=buffer, width=WIDTH, force_terminal=color, no_color=not color, highlight=False)
+    items = [item for exercise in result.exercises.values() for item in exercise.items]
+    dtypes = list(dict.fromkeys(item.dtype for item in items))
+    table = Table(title=Text(f"{result.submission.id}"), title_justify="left")
+    table.add_column("exercise")
+    table.add_column("check")
+    for dtype in dtypes:
+        table.add_column(dtype)
+    table.add_column("points", justify="right")
+    for name, exercise in result.exercises.items():
+        checks = list(dict.fromkeys(item.check for item in exercise.items))
+        for row, check in enumerate(checks):
+            of_check = {item.dtype: item for item in exercise.items if item.check == check}
+            table.add_row(
+                Text(name if row == 0 else ""),
+                Text(check),
+                *(_cell(of_check.get(dtype)) for dtype in dtypes),
+                Text(_points(of_check.values())),
+                end_section=row == len(checks) - 1,
+            )
+    console.print(table)
+    totals = result.totals
+    console.print(
+        f"points: {_number(totals.earned)} earned / {_number(totals.gradable)} gradable here / "
+        f"{_number(totals.maximum)} maximum"
+    )
+    return "\n" + buffer.getvalue()
+
+
+def _cell(item: ItemResult | None) -> Text:
+    if item is None:
+        return Text("")
+    return Text(item.status.value, style=_STYLES.get(item.status, "red"))
+
+
+def _points(items: object) -> str:
+    chosen = list(items)  # type: ignore[call-overload]
+    return f"{_number(sum(i.points for i in chosen))} / {_number(sum(i.max_points for i in chosen))}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _plain(text: str) -> str:
+    """Without control characters, which a submission's text could use to rewrite the screen."""
+    return "".join(c if c == "\n" or c.isprintable() else "·" for c in text)

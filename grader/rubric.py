@@ -1,0 +1,228 @@
+"""Policy: points, weights, dtypes, limits and tolerances, read from `rubric.yaml` with errors that name file and line."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import reference
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from reference.exercise import DTYPES
+
+from .compare import Tolerance, default_tolerance
+from .errors import RubricError
+
+DtypeName = Literal["float32", "float16", "bfloat16"]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Cases(_Model):
+    """How many cases an item judges, and for how long. The listed edge cases always run; `generated` come on top."""
+
+    generated: int = Field(default=8, ge=0, le=10_000)
+    budget_s: Positive = 20.0
+    case_timeout_s: Positive = 20.0
+    shrink_s: Positive = 4.0
+
+
+class Limits(_Model):
+    """What one worker process may use."""
+
+    memory_mib: int = Field(default=4096, ge=256)
+    processes: int = Field(default=64, ge=1)
+    output_kib: int = Field(default=64, ge=1, description="how much of its output is kept")
+
+
+class ToleranceException(_Model):
+    """Replaces single numbers of the derived tolerance; `grader/compare.py` says what they mean."""
+
+    rtol: Weight | None = None
+    atol: Weight | None = None
+    rms_atol: Weight | None = None
+
+
+class ExerciseRubric(_Model):
+    """One exercise: its points and where it differs from the defaults."""
+
+    points: Positive
+    file: str | None = Field(default=None, pattern=r"^[\w./-]+\.py$")
+    entry: str | None = Field(default=None, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
+    weights: Mapping[str, Weight] | None = None
+    dtypes: tuple[DtypeName, ...] | None = Field(default=None, min_length=1)
+    tf32: bool | None = None
+    tolerances: Mapping[DtypeName, ToleranceException] = Field(default_factory=dict)
+
+
+class Rubric(_Model):
+    """The whole policy of an assignment."""
+
+    version: Literal["grader.rubric/1"] = Field(alias="schema")
+    title: str = Field(min_length=1)
+    seed: int = Field(ge=0)
+    dtypes: tuple[DtypeName, ...] = Field(default=("float32", "float16", "bfloat16"), min_length=1)
+    weights: Mapping[str, Weight]
+    tf32: bool = True
+    cases: Cases = Cases()
+    limits: Limits = Limits()
+    exercises: Mapping[str, ExerciseRubric] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _exercises_exist(self) -> Rubric:
+        known = reference.exercise_ids()
+        for name, exercise in self.exercises.items():
+            if name not in known:
+                raise _located(("exercises", name), f"there is no exercise {name!r}; reference/ has {', '.join(known)}")
+            checks = reference.load(name).checks
+            own = exercise.weights or {}
+            for check in own:
+                if check not in checks:
+                    raise _located(("exercises", name, "weights", check),
+                                   f"{name} has no check {check!r}; it has {', '.join(checks)}")  # fmt: skip
+            if not any(self.weights_of(name).values()):
+                raise _located(("exercises", name), f"all weights of {name} are 0, so its points go nowhere")
+        every = {check for name in self.exercises for check in reference.load(name).checks}
+        for check in self.weights:
+            if check not in every:
+                raise _located(("weights", check), f"no exercise of this rubric has a check {check!r}")
+        return self
+
+    def weights_of(self, exercise_id: str) -> dict[str, float]:
+        """Weight per check of an exercise, in the exercise's order; checks without a weight are not graded."""
+        merged = {**self.weights, **(self.exercises[exercise_id].weights or {})}
+        return {check: merged[check] for check in reference.load(exercise_id).checks if merged.get(check, 0) > 0}
+
+    def dtypes_of(self, exercise_id: str) -> tuple[str, ...]:
+        """The dtypes an exercise is graded in."""
+        return self.exercises[exercise_id].dtypes or self.dtypes
+
+    def tf32_of(self, exercise_id: str) -> bool:
+        """Whether float32 products of an exercise may use TF32."""
+        own = self.exercises[exercise_id].tf32
+        return self.tf32 if own is None else own
+
+    def tolerance_of(self, exercise_id: str, dtype: str, reduction_length: int) -> Tolerance:
+        """The derived tolerance with this rubric's exceptions put in."""
+        exercise = reference.load(exercise_id)
+        tf32 = self.tf32_of(exercise_id) and exercise.rms_scale is not None
+        derived = default_tolerance(dtype, reduction_length, tf32=tf32)
+        exception = self.exercises[exercise_id].tolerances.get(dtype)  # type: ignore[call-overload]
+        if exception is None:
+            return derived
+        return Tolerance(
+            *(given if given is not None else own
+              for given, own in ((exception.rtol, derived.rtol), (exception.atol, derived.atol),
+                                 (exception.rms_atol, derived.rms_atol))),
+            derived.tiny,
+        )  # fmt: skip
+
+    def file_of(self, exercise_id: str) -> str:
+        """The submission's file, relative to its folder."""
+        return self.exercises[exercise_id].file or f"{exercise_id}.py"
+
+    def entry_of(self, exercise_id: str) -> str:
+        """The dotted name of the entry point in that file."""
+        return self.exercises[exercise_id].entry or exercise_id
+
+
+@dataclass(frozen=True)
+class LoadedRubric:
+    """A rubric with where it came from: the path and the SHA-256 of its bytes, for the result."""
+
+    rubric: Rubric
+    path: Path
+    sha256: str
+
+
+class _Located(ValueError):
+    """A problem at a known place of the document."""
+
+    def __init__(self, place: tuple[str | int, ...], problem: str) -> None:
+        super().__init__(problem)
+        self.place = place
+
+
+def _located(place: tuple[str | int, ...], problem: str) -> _Located:
+    return _Located(place, problem)
+
+
+def load_rubric(path: Path) -> LoadedRubric:
+    """Read and check a rubric. Raises RubricError with file, line and remedy."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RubricError(path, None, f"can't be read: {error.strerror or error}; name another with --rubric") from None
+    try:
+        root = yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)
+    except UnicodeDecodeError as error:
+        raise RubricError(path, data[: error.start].count(b"\n") + 1, "is not UTF-8 text") from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        raise RubricError(path, line, f"is not YAML: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise RubricError(path, None, f"is not YAML: {error}") from None
+    if not isinstance(root, yaml.MappingNode):
+        raise RubricError(path, 1, "must be a mapping that starts with 'schema: grader.rubric/1'")
+    for key in _duplicate_keys(root):
+        raise RubricError(path, key.start_mark.line + 1, f"the key {key.value!r} is given twice; keep one")
+    try:
+        rubric = Rubric.model_validate(yaml.safe_load(data))
+    except ValidationError as error:
+        first = error.errors()[0]
+        cause = first.get("ctx", {}).get("error")
+        place = cause.place if isinstance(cause, _Located) else first["loc"]
+        where = ".".join(map(str, place)) or "the rubric"
+        problem = str(cause) if isinstance(cause, _Located) else f"{where}: {_explain(first)}"
+        raise RubricError(path, _line_of(root, place), problem) from None
+    except yaml.YAMLError as error:
+        raise RubricError(path, None, f"is not YAML: {error}") from None
+    return LoadedRubric(rubric, path, hashlib.sha256(data).hexdigest())
+
+
+def _explain(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return "is not a key that a rubric has here; take it out or correct its spelling"
+    if error["type"] == "missing":
+        return "is missing; add it"
+    if error["type"] == "literal_error" and "float32" in error["ctx"]["expected"]:
+        return f"{error['input']!r} is not a dtype; known: {', '.join(DTYPES)}"
+    return f"{error['msg']} (found {error['input']!r})"
+
+
+def _duplicate_keys(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    yield key
+                seen.add(key.value)
+            yield from _duplicate_keys(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            yield from _duplicate_keys(value)
+
+
+def _line_of(root: yaml.Node, place: tuple[str | int, ...]) -> int:
+    """The line of the deepest node on the way to `place`: where a key is missing, that of its parent."""
+    node, line = root, root.start_mark.line
+    for part in place:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((k, v) for k, v in node.value if k.value == str(part)), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line
+        else:
+            break
+    return line + 1

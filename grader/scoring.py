@@ -1,0 +1,57 @@
+"""Turns verdicts into points. Pure: numbers and statuses in, points out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .verdict import Status
+
+# These checks count only for an implementation that is right: a fast wrong kernel is worth nothing.
+DEPENDENT_CHECKS = frozenset({"fused", "speed"})
+PREREQUISITES = ("aligned", "ragged")
+
+
+@dataclass(frozen=True)
+class ItemScore:
+    """The points of one item."""
+
+    points: float
+    max_points: float
+    gradable: bool
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a submission earned, of what could be graded here, of everything."""
+
+    earned: float
+    gradable: float
+    maximum: float
+
+
+def item_maxima(points: float, weights: Mapping[str, float], dtypes: Iterable[str]) -> dict[tuple[str, str], float]:
+    """The points of each (check, dtype): the exercise's points split by weight, then evenly over dtypes."""
+    names = tuple(dtypes)
+    total = sum(weights.values())
+    return {(check, dtype): points * weight / total / len(names) for check, weight in weights.items() for dtype in names}
+
+
+def score(status: Status, max_points: float, credit: float = 1.0) -> ItemScore:
+    """Points of an item: all of them (times `credit`, 0 to 1) when passed, otherwise none.
+
+    Items that could not be judged earn nothing and are not counted as gradable.
+    """
+    gradable = status not in (Status.NOT_MEASURED, Status.INFRASTRUCTURE_ERROR)
+    earned = max_points * min(1.0, max(0.0, credit)) if status is Status.PASSED else 0.0
+    return ItemScore(earned, max_points, gradable)
+
+
+def total(items: Iterable[ItemScore]) -> Totals:
+    """Sums; independent of the order of the items up to rounding."""
+    scores = list(items)
+    return Totals(
+        sum(item.points for item in scores),
+        sum(item.max_points for item in scores if item.gradable),
+        sum(item.max_points for item in scores),
+    )

@@ -1,0 +1,1 @@
+"""The code of the untrusted process. Launched by the judge, never imported by it."""

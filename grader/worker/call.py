@@ -1,0 +1,192 @@
+"""Untrusted side: loads one submission file and calls its entry point on views into the arena.
+
+Nothing here is trusted by the judge. It knows no expected output, no seed and no clock that counts; what it says is
+checked against the arena, and what it can't be checked for (launches, bytes moved) costs the submission only its own
+points.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import mmap
+import os
+import platform
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from grader import protocol
+
+MAX_TEXT = 4000
+MAX_FRAMES = 12
+MAX_LIST = 32
+
+
+def prepare() -> dict[str, str]:
+    """Import torch and Triton and mend the interpreter, once, before any fork. Gives the versions."""
+    import numpy as np
+    import torch
+    import triton
+
+    # One thread: a forked process has no copy of a thread pool, and two workers share two cores.
+    torch.set_num_threads(1)
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        from grader.worker import interpreter
+
+        interpreter.install()
+    return {
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+class EntryError(Exception):
+    """The file has no such entry point."""
+
+
+class Worker:
+    """One worker: the submission's module, loaded once, and the arena."""
+
+    def __init__(self, channel: socket.socket, arena_fd: int) -> None:
+        self._channel = channel
+        self._arena = mmap.mmap(arena_fd, 0)
+        os.close(arena_fd)
+        self._root = ""
+        self._entry: Callable[..., Any] | None = None
+
+    def load(self, message: protocol.Message) -> protocol.Message:
+        """Import the exercise's file and find its entry point."""
+        path = Path(message["root"]) / message["file"]
+        self._root = message["root"]
+        # Behind everything else: a submission's torch.py shadows nothing.
+        sys.path.append(str(path.parent))
+        try:
+            module = _import_file(path)
+            self._entry = _find_entry(module, message["entry"])
+        except BaseException as error:  # noqa: BLE001 - a submission may raise anything, SystemExit included
+            return {"kind": "load_failed", "error": self._describe(error)}
+        return {"kind": "loaded"}
+
+    def call(self, message: protocol.Message) -> protocol.Message:
+        """Call the entry point on the case in the arena and copy what it returns to the output region."""
+        import torch
+        from grader.worker import interpreter
+        from grader.worker.operators import OperatorLog
+
+        assert self._entry is not None, "the judge loads before it calls"
+        arguments = [self._view(tensor) for tensor in message["tensors"]]
+        torch.use_deterministic_algorithms(True, warn_only=True)  # fills torch.empty with NaN: unwritten shows
+        log = OperatorLog()
+        with interpreter.record(interpreter.Options(**message["interpreter"])) as record:
+            try:
+                with log:
+                    result = self._entry(*arguments, *message["options"])
+            except BaseException as error:  # noqa: BLE001 - as in load
+                reply = {"kind": "raised", "error": self._describe(error)}
+            else:
+                reply = {"kind": "returned", "outputs": self._copy_out(result, message["outputs"])}
+        facts = asdict(record)
+        for name in ("launches", "faults", "warnings"):
+            facts[name] = facts[name][:MAX_LIST]
+        return {**reply, "record": facts, "operators": log.summary(MAX_LIST), "threads": threading.active_count()}
+
+    def _view(self, tensor: dict[str, Any]) -> Any:
+        import torch
+
+        dtype = getattr(torch, tensor["dtype"])
+        reach = sum((size - 1) * stride for size, stride in zip(tensor["shape"], tensor["strides"], strict=True))
+        flat = torch.frombuffer(self._arena, dtype=dtype, count=reach + 1, offset=tensor["offset"])
+        return torch.as_strided(flat, tensor["shape"], tensor["strides"])
+
+    def _copy_out(self, result: Any, regions: list[dict[str, int]]) -> list[dict[str, Any]]:
+        """Describe each output, and copy those that are dense tensors of the exact type and fit."""
+        import torch
+
+        values = result if isinstance(result, tuple) and len(regions) > 1 else (result,)
+        described = []
+        for value, region in zip(values, [*regions, *[None] * len(values)], strict=False):
+            # The exact type: a subclass could compute when it is read, after the call has returned.
+            if type(value) is not torch.Tensor or value.layout is not torch.strided:
+                described.append({"type": _type_name(value)})
+                continue
+            fact = {"type": "Tensor", "shape": list(value.shape)[:16], "dtype": str(value.dtype).removeprefix("torch."),
+                    "device": value.device.type}  # fmt: skip
+            if region is not None and value.numel() and value.numel() * value.element_size() <= region["bytes"]:
+                target = torch.frombuffer(self._arena, dtype=value.dtype, count=value.numel(), offset=region["offset"])
+                target.view(value.shape).copy_(value.detach())
+            described.append(fact)
+        return described
+
+    def _describe(self, error: BaseException) -> dict[str, Any]:
+        """Type, message and the submission's own frames of an exception."""
+        frames = [
+            {"file": Path(frame.filename).name, "line": frame.lineno, "code": (frame.line or "")[:200]}
+            for frame in traceback.extract_tb(error.__traceback__)
+            if self._root and frame.filename.startswith(self._root)
+        ]
+        if isinstance(error, SyntaxError) and error.filename and error.filename.startswith(self._root):
+            frames.append({"file": Path(error.filename).name, "line": error.lineno or 0,
+                           "code": (error.text or "").strip()[:200]})  # fmt: skip
+        message = error.msg if isinstance(error, SyntaxError) else _safe_text(error)
+        return {
+            "type": type(error).__name__[:100],
+            "bases": [base.__name__[:100] for base in type(error).__mro__][:MAX_LIST],
+            "message": message.replace(self._root + "/", "")[:MAX_TEXT],
+            "frames": frames[-MAX_FRAMES:],
+        }
+
+
+def serve(channel: socket.socket, arena_fd: int) -> None:
+    """Answer the judge's messages until it closes the channel."""
+    worker = Worker(channel, arena_fd)
+    decoder = protocol.Decoder()
+    actions = {"load": worker.load, "call": worker.call}
+    while (received := protocol.receive(channel, decoder)) is not None:
+        message, _ = received
+        reply = actions[message["kind"]](message)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        protocol.send(channel, {**reply, "id": message["id"]})
+
+
+def _import_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _find_entry(module: Any, dotted: str) -> Callable[..., Any]:
+    found = module
+    for part in dotted.split("."):
+        if not hasattr(found, part):
+            names = [name for name, value in vars(module).items()
+                     if callable(value) and getattr(value, "__module__", None) == module.__name__]  # fmt: skip
+            raise EntryError(f"the file has no {dotted!r}" + (f"; it defines {', '.join(names[:10])}" if names else ""))
+        found = getattr(found, part)
+    if isinstance(found, type) and callable(getattr(found, "apply", None)):
+        return found.apply  # type: ignore[no-any-return] # an autograd.Function
+    if not callable(found):
+        raise EntryError(f"{dotted!r} is a {_type_name(found)}, not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _type_name(value: object) -> str:
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")[:100]
+
+
+def _safe_text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - __str__ is the submission's code
+        return "(its message could not be read)"

@@ -1,0 +1,27 @@
+"""The facts of every exercise. Finds the exercises by their files; imports nothing from the grader."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from pathlib import Path
+
+from .exercise import Exercise
+
+_NOT_EXERCISES = {"__init__", "exercise", "strategies", "values"}
+
+
+def exercise_ids() -> list[str]:
+    """The ids of all exercises, sorted: one per `reference/<id>.py`."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _NOT_EXERCISES)
+
+
+@cache
+def load(exercise_id: str) -> Exercise:
+    """The exercise with this id. Raises KeyError where there is none."""
+    if exercise_id not in exercise_ids():
+        raise KeyError(f"there is no exercise {exercise_id!r}; known: {', '.join(exercise_ids())}")
+    exercise = importlib.import_module(f"{__name__}.{exercise_id}").EXERCISE
+    if not isinstance(exercise, Exercise) or exercise.id != exercise_id:
+        raise TypeError(f"reference/{exercise_id}.py: EXERCISE must be an Exercise with the id {exercise_id!r}")
+    return exercise
