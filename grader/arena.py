@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
+
 from reference.exercise import DTYPES, Case, TensorSpec
 from reference.values import make
-from torch import Tensor
 
 from .errors import InfrastructureError
 
@@ -80,7 +81,10 @@ class Arena:
         os.close(self.fd)
 
     def lay(self, case: Case, output_bytes: int) -> Laid:
-        """Write a case's inputs into the arena and poison the output region. Raises InfrastructureError if it is full."""
+        """Write a case's inputs into the arena and poison the output region.
+
+        Raises InfrastructureError where it is full.
+        """
         placed: list[Placed] = []
         position = GUARD_BYTES
         blocks: list[tuple[int, np.ndarray]] = []
@@ -88,9 +92,7 @@ class Arena:
             storage, view_offset, strides = storage_of(spec, case.dtype, case.seed, index)
             raw = storage.view(torch.uint8).numpy()
             itemsize = DTYPES[case.dtype].itemsize
-            placed.append(
-                Placed(spec, case.dtype, position, raw.nbytes, position + view_offset * itemsize, strides)
-            )
+            placed.append(Placed(spec, case.dtype, position, raw.nbytes, position + view_offset * itemsize, strides))
             blocks.append((position, raw))
             position = _aligned(position + raw.nbytes) + GUARD_BYTES
         capacity = _aligned(output_bytes)

@@ -26,7 +26,7 @@ TF32_RMS_FACTOR = 4 * 2.0**-11
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The allowed error: rtol·|y*| + atol·scale + rms_atol·rms_scale + tiny (the last absolute, in the output's unit)."""
+    """The allowed error: rtol·|y*| + atol·scale + rms_atol·rms_scale + tiny, the last in the output's unit."""
 
     rtol: float
     atol: float
@@ -55,7 +55,7 @@ def default_tolerance(dtype: str, reduction_length: int, *, tf32: bool) -> Toler
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first element that is off, and how many are. `index` is row-major first; `finite` is False for NaN or ±inf."""
+    """The first wrong element in row-major order, and how many are wrong. `finite` is False for NaN or ±inf."""
 
     index: tuple[int, ...]
     seen: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reference.exercise import Case, Exercise
 from torch import Tensor
+
+from reference.exercise import Case, Exercise
 
 from .compare import Tolerance, allowed_error, compare
 

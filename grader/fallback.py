@@ -12,14 +12,20 @@ from reference.exercise import Case
 from .reply import CallReply
 
 NOT_WORK = frozenset(
-    """
-    empty empty_like empty_strided new_empty new_empty_strided empty_permuted zeros zeros_like new_zeros ones ones_like
-    new_ones full full_like new_full fill_ fill zero_ scalar_tensor arange
-    view reshape _reshape_alias _unsafe_view as_strided expand expand_as permute transpose t squeeze unsqueeze select
-    slice narrow unfold flatten unflatten split split_with_sizes chunk unbind detach alias lift_fresh view_as
-    diagonal movedim swapaxes contiguous clone copy_ _to_copy to resize_ set_ pin_memory is_pinned
-    """.split()
-)
+    {
+        # allocation and filling
+        "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "zeros",
+        "zeros_like", "new_zeros", "zero_", "ones", "ones_like", "new_ones", "full", "full_like", "new_full",
+        "fill", "fill_", "scalar_tensor", "arange", "resize_", "set_",
+        # views
+        "view", "view_as", "reshape", "_reshape_alias", "_unsafe_view", "as_strided", "expand", "expand_as",
+        "permute", "transpose", "t", "squeeze", "unsqueeze", "select", "slice", "narrow", "unfold", "flatten",
+        "unflatten", "split", "split_with_sizes", "chunk", "unbind", "detach", "alias", "lift_fresh", "diagonal",
+        "movedim", "swapaxes",
+        # copies and casts
+        "contiguous", "clone", "copy_", "_to_copy", "to",
+    }
+)  # fmt: skip
 # Below this, a case is too small to tell helping from working.
 LEAST_ELEMENTS = 256
 SHARE = 0.5

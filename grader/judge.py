@@ -10,16 +10,17 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 import torch
-from reference.exercise import DTYPES, Case, Exercise
 from torch import Tensor
+
+from reference.exercise import DTYPES, Case, Exercise
 
 from . import diagnose, fallback
 from .arena import Laid, find_damage, logical_inputs, output_capacity, read_output
 from .compare import Tolerance, allowed_error, compare
-from .reply import CallReply, ErrorReply, MalformedReply, parse_error, parse_reply
+from .reply import CallReply, ErrorReply, MalformedReplyError, parse_error, parse_reply
 from .runner import Worker, WorkerGone, Zygote
 from .submission import Sources
 from .verdict import Status, Verdict
@@ -47,7 +48,7 @@ class CaseJudge:
         self._target = target
         self._worker: Worker | None = None
 
-    def __enter__(self) -> CaseJudge:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -151,7 +152,7 @@ def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid
                  tolerance: Tolerance) -> Verdict:  # fmt: skip
     try:
         reply = parse_reply(message)
-    except MalformedReply as error:
+    except MalformedReplyError as error:
         return Verdict(Status.CRASHED, f"the worker's reply could not be read: {error}")
     evidence = reply.evidence()
     if reply.unsupported is not None:
@@ -161,14 +162,15 @@ def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid
             evidence=evidence,
         )
     if reply.faults:
-        hint = diagnose.explain_access(reply.faults[0])
-        return Verdict(Status.OUT_OF_BOUNDS, reply.faults[0], hint.text, evidence={**evidence, "pitfall": hint.pitfall})
+        access = diagnose.explain_access(reply.faults[0])
+        evidence["pitfall"] = access.pitfall
+        return Verdict(Status.OUT_OF_BOUNDS, reply.faults[0], access.text, evidence=evidence)
     if reply.error is not None:
         return _raised_verdict(reply.error, evidence)
     damage = find_damage(laid, seen)
     if damage is not None and damage.in_elements:
-        return Verdict(Status.MODIFIED_INPUT, f"the input {damage.argument!r} was changed",
-                       "Write the result to a new tensor, for example torch.empty_like(x).", evidence=evidence)  # fmt: skip
+        hint = "Write the result to a new tensor, for example torch.empty_like(x)."
+        return Verdict(Status.MODIFIED_INPUT, f"the input {damage.argument!r} was changed", hint, evidence=evidence)
     if damage is not None:
         return Verdict(
             Status.OUT_OF_BOUNDS,
@@ -230,7 +232,7 @@ def _judge_values(exercise: Exercise, case: Case, output: Tensor, expected: _Exp
 def _load_verdict(message: dict[str, Any], target: Target) -> Verdict:
     try:
         error = parse_error(message.get("error"))
-    except MalformedReply as problem:
+    except MalformedReplyError as problem:
         return Verdict(Status.CRASHED, f"the worker's reply could not be read: {problem}")
     where = f"{error.frames[-1].file}:{error.frames[-1].line}: " if error.frames else f"{target.file}: "
     if error.type == "EntryError":

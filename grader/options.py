@@ -1,7 +1,7 @@
 """The options of `pytest grader`, registered as a pytest entry point.
 
-They can't live in conftest.py: pytest looks for conftest.py files in every folder on its command line before it has read
-that file, and takes the value of an option that it does not know yet for such a folder. `--submission DIR` would then
+They can't live in conftest.py. Before pytest has read that file, it imports the conftest.py of every folder on its
+command line, and takes the value of an option that it does not know yet for such a folder: `--submission DIR` would
 import DIR/conftest.py, the submission's code, into the judge.
 """
 

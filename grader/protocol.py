@@ -26,7 +26,9 @@ def encode(message: Message) -> bytes:
     """One frame. Raises ProtocolError where the message is larger than a frame may be."""
     body = json.dumps(message, separators=(",", ":")).encode()
     if len(body) > MAX_FRAME_BYTES:
-        raise ProtocolError(f"a message of {len(body)} bytes is longer than the {MAX_FRAME_BYTES} that a frame may have")
+        raise ProtocolError(
+            f"a message of {len(body)} bytes is longer than the {MAX_FRAME_BYTES} that a frame may have"
+        )
     return _LENGTH.pack(len(body)) + body
 
 

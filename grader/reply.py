@@ -11,7 +11,7 @@ Short = Annotated[str, Field(max_length=200)]
 Count = Annotated[int, Field(ge=0, le=2**62)]
 
 
-class MalformedReply(Exception):
+class MalformedReplyError(Exception):
     """The worker's reply has not the form that worker code gives it."""
 
 
@@ -38,7 +38,9 @@ class ErrorReply(_Fact):
     @property
     def out_of_memory(self) -> bool:
         """Whether it says that memory ran out: Python's own error, or what torch raises for it."""
-        return "MemoryError" in self.bases or "OutOfMemoryError" in self.bases or "can't allocate memory" in self.message
+        return (
+            "MemoryError" in self.bases or "OutOfMemoryError" in self.bases or "can't allocate memory" in self.message
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """For the evidence."""
@@ -122,19 +124,19 @@ class CallReply(_Fact):
 
 
 def parse_reply(message: dict[str, Any]) -> CallReply:
-    """A call's reply. Raises MalformedReply."""
+    """A call's reply. Raises MalformedReplyError."""
     try:
         return CallReply.model_validate(message)
     except ValidationError as error:
-        raise MalformedReply(_first(error)) from None
+        raise MalformedReplyError(_first(error)) from None
 
 
 def parse_error(message: object) -> ErrorReply:
-    """The error of a load. Raises MalformedReply."""
+    """The error of a load. Raises MalformedReplyError."""
     try:
         return ErrorReply.model_validate(message)
     except ValidationError as error:
-        raise MalformedReply(_first(error)) from None
+        raise MalformedReplyError(_first(error)) from None
 
 
 def _first(error: ValidationError) -> str:

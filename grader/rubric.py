@@ -1,16 +1,17 @@
-"""Policy: points, weights, dtypes, limits and tolerances, read from `rubric.yaml` with errors that name file and line."""
+"""Policy: points, weights, dtypes, limits and tolerances, read from `rubric.yaml`. Errors name file and line."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
-import reference
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+import reference
 from reference.exercise import DTYPES
 
 from .compare import Tolerance, default_tolerance
@@ -19,6 +20,13 @@ from .errors import RubricError
 DtypeName = Literal["float32", "float16", "bfloat16"]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _inside_the_submission(file: str) -> str:
+    path = PurePosixPath(file)
+    if path.is_absolute() or ".." in path.parts or path.suffix != ".py":
+        raise ValueError("must be a .py file, relative to the submission's folder and inside it")
+    return file
 
 
 class _Model(BaseModel):
@@ -54,7 +62,7 @@ class ExerciseRubric(_Model):
     """One exercise: its points and where it differs from the defaults."""
 
     points: Positive
-    file: str | None = Field(default=None, pattern=r"^[\w./-]+\.py$")
+    file: Annotated[str, AfterValidator(_inside_the_submission)] | None = None
     entry: str | None = Field(default=None, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
     weights: Mapping[str, Weight] | None = None
     dtypes: tuple[DtypeName, ...] | None = Field(default=None, min_length=1)
@@ -80,19 +88,21 @@ class Rubric(_Model):
         known = reference.exercise_ids()
         for name, exercise in self.exercises.items():
             if name not in known:
-                raise _located(("exercises", name), f"there is no exercise {name!r}; reference/ has {', '.join(known)}")
+                raise _LocatedError(
+                    ("exercises", name), f"there is no exercise {name!r}; reference/ has {', '.join(known)}"
+                )
             checks = reference.load(name).checks
             own = exercise.weights or {}
             for check in own:
                 if check not in checks:
-                    raise _located(("exercises", name, "weights", check),
+                    raise _LocatedError(("exercises", name, "weights", check),
                                    f"{name} has no check {check!r}; it has {', '.join(checks)}")  # fmt: skip
             if not any(self.weights_of(name).values()):
-                raise _located(("exercises", name), f"all weights of {name} are 0, so its points go nowhere")
+                raise _LocatedError(("exercises", name), f"all weights of {name} are 0, so its points go nowhere")
         every = {check for name in self.exercises for check in reference.load(name).checks}
         for check in self.weights:
             if check not in every:
-                raise _located(("weights", check), f"no exercise of this rubric has a check {check!r}")
+                raise _LocatedError(("weights", check), f"no exercise of this rubric has a check {check!r}")
         return self
 
     def weights_of(self, exercise_id: str) -> dict[str, float]:
@@ -117,12 +127,7 @@ class Rubric(_Model):
         exception = self.exercises[exercise_id].tolerances.get(dtype)  # type: ignore[call-overload]
         if exception is None:
             return derived
-        return Tolerance(
-            *(given if given is not None else own
-              for given, own in ((exception.rtol, derived.rtol), (exception.atol, derived.atol),
-                                 (exception.rms_atol, derived.rms_atol))),
-            derived.tiny,
-        )  # fmt: skip
+        return replace(derived, **exception.model_dump(exclude_none=True))
 
     def file_of(self, exercise_id: str) -> str:
         """The submission's file, relative to its folder."""
@@ -142,16 +147,12 @@ class LoadedRubric:
     sha256: str
 
 
-class _Located(ValueError):
+class _LocatedError(ValueError):
     """A problem at a known place of the document."""
 
     def __init__(self, place: tuple[str | int, ...], problem: str) -> None:
         super().__init__(problem)
         self.place = place
-
-
-def _located(place: tuple[str | int, ...], problem: str) -> _Located:
-    return _Located(place, problem)
 
 
 def load_rubric(path: Path) -> LoadedRubric:
@@ -178,9 +179,9 @@ def load_rubric(path: Path) -> LoadedRubric:
     except ValidationError as error:
         first = error.errors()[0]
         cause = first.get("ctx", {}).get("error")
-        place = cause.place if isinstance(cause, _Located) else first["loc"]
+        place = cause.place if isinstance(cause, _LocatedError) else first["loc"]
         where = ".".join(map(str, place)) or "the rubric"
-        problem = str(cause) if isinstance(cause, _Located) else f"{where}: {_explain(first)}"
+        problem = str(cause) if isinstance(cause, _LocatedError) else f"{where}: {_explain(first)}"
         raise RubricError(path, _line_of(root, place), problem) from None
     except yaml.YAMLError as error:
         raise RubricError(path, None, f"is not YAML: {error}") from None

@@ -18,7 +18,6 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from . import protocol
 from .arena import Arena

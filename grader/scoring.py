@@ -34,7 +34,9 @@ def item_maxima(points: float, weights: Mapping[str, float], dtypes: Iterable[st
     """The points of each (check, dtype): the exercise's points split by weight, then evenly over dtypes."""
     names = tuple(dtypes)
     total = sum(weights.values())
-    return {(check, dtype): points * weight / total / len(names) for check, weight in weights.items() for dtype in names}
+    return {
+        (check, dtype): points * weight / total / len(names) for check, weight in weights.items() for dtype in names
+    }
 
 
 def score(status: Status, max_points: float, credit: float = 1.0) -> ItemScore:

@@ -5,6 +5,7 @@ Deterministic for a seed, as long as no time budget runs out.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import zlib
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis.errors import Flaky
+
 from reference.exercise import Case, Exercise, Inputs
 
 from .rubric import Cases
@@ -108,12 +110,11 @@ class Search:
                 deadline = time.monotonic() + (self._policy.shrink_s if status in SHRINKABLE else 0.0)
             if best is None or size < best_size:
                 best, best_size = verdict, size
-            raise _Found
+            raise _FoundError
 
-        try:
+        # Flaky: the deadline passed between a failure and its repetition.
+        with contextlib.suppress(_FoundError, Flaky):
             probe()
-        except (_Found, Flaky):  # Flaky: the deadline passed between a failure and its repetition
-            pass
         return best
 
     def _is_seen(self, inputs: Inputs) -> bool:
@@ -121,5 +122,5 @@ class Search:
         return str(case) in self._seen
 
 
-class _Found(Exception):
+class _FoundError(Exception):
     """Tells Hypothesis that a case failed."""

@@ -45,6 +45,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
+        """Whether nothing was wrong."""
         return self.status is Status.PASSED
 
     @property

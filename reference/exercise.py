@@ -55,6 +55,7 @@ class TensorSpec:
 
     @property
     def numel(self) -> int:
+        """Elements of the view."""
         return prod(self.shape)
 
     def geometry(self) -> Geometry:

@@ -45,9 +45,7 @@ def cases(draw: st.DrawFn, check: str) -> Inputs:
     for _ in range(rank):
         most = min(MOST_ELEMENTS // max(1, prod(shape)), 1024 if rank > 1 else 6000)
         shape = (*shape, draw(size(check, most) if most >= 16 else st.integers(1, most)))
-    return inputs(
-        TensorSpec("x", shape, draw(values(check, EXTREME)), draw(layout(check, rank))), seed=draw(seeds())
-    )
+    return inputs(TensorSpec("x", shape, draw(values(check, EXTREME)), draw(layout(check, rank))), seed=draw(seeds()))
 
 
 def edge_cases(check: str) -> Sequence[Inputs]:
@@ -85,7 +83,7 @@ EXERCISE = Exercise(
     arguments=("x",),
     oracle=oracle,
     scale=scale,
-    reduction_length=lambda shapes: 1,
+    reduction_length=lambda _: 1,
     cases=cases,
     edge_cases=edge_cases,
     cost=cost,

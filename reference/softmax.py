@@ -60,8 +60,8 @@ def edge_cases(check: str) -> Sequence[Inputs]:
     if check == "aligned":
         return [inputs(TensorSpec("x", shape)) for shape in ((16, 64), (4, 1024), (2, 4096), (128, 128))]
     if check == "ragged":
-        return [inputs(TensorSpec("x", shape))
-                for shape in ((1, 1), (1, 2), (3, 7), (37, 1), (5, 127), (4, 129), (3, 1023), (2, 1025), (1, 20000))]  # fmt: skip
+        shapes = ((1, 1), (1, 2), (3, 7), (37, 1), (5, 127), (4, 129), (3, 1023), (2, 1025), (1, 20000))
+        return [inputs(TensorSpec("x", shape)) for shape in shapes]
     if check == "strided":
         return [inputs(TensorSpec("x", (5, 33), "normal", name)) for name in STRIDED_LAYOUTS]
     return [*(inputs(TensorSpec("x", (5, 301), recipe)) for recipe in EXTREME),

@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from .exercise import Inputs, TensorSpec
 
 ALIGNED = (16, 32, 64, 128, 256, 512, 1024)
-RAGGED = tuple(
-    sorted({1, 2, 3, 5, 7, 13, 37, 97, 251, 509, 1000, 1021, *(b + d for b in ALIGNED for d in (-1, 1))})
-)
+RAGGED = tuple(sorted({1, 2, 3, 5, 7, 13, 37, 97, 251, 509, 1000, 1021, *(b + d for b in ALIGNED for d in (-1, 1))}))
 STRIDED_LAYOUTS = ("padded", "transposed", "sliced", "expanded", "transposed_padded", "offset")
 
 

@@ -77,6 +77,7 @@ class Worker:
     def call(self, message: protocol.Message) -> protocol.Message:
         """Call the entry point on the case in the arena and copy what it returns to the output region."""
         import torch
+
         from grader.worker import interpreter
         from grader.worker.operators import OperatorLog
 
@@ -92,7 +93,7 @@ class Worker:
                 reply = {"kind": "raised", "error": self._describe(error)}
             else:
                 reply = {"kind": "returned", "outputs": self._copy_out(result, message["outputs"])}
-        facts = asdict(record)
+        facts: dict[str, Any] = asdict(record)
         for name in ("launches", "faults", "warnings"):
             facts[name] = facts[name][:MAX_LIST]
         return {**reply, "record": facts, "operators": log.summary(MAX_LIST), "threads": threading.active_count()}
@@ -110,7 +111,7 @@ class Worker:
         import torch
 
         values = result if isinstance(result, tuple) and len(regions) > 1 else (result,)
-        described = []
+        described: list[dict[str, Any]] = []
         for value, region in zip(values, [*regions, *[None] * len(values)], strict=False):
             # The exact type: a subclass could compute when it is read, after the call has returned.
             if type(value) is not torch.Tensor or value.layout is not torch.strided:
@@ -158,7 +159,8 @@ def serve(channel: socket.socket, arena_fd: int) -> None:
 
 def _import_file(path: Path) -> Any:
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
@@ -173,8 +175,8 @@ def _find_entry(module: Any, dotted: str) -> Callable[..., Any]:
                      if callable(value) and getattr(value, "__module__", None) == module.__name__]  # fmt: skip
             raise EntryError(f"the file has no {dotted!r}" + (f"; it defines {', '.join(names[:10])}" if names else ""))
         found = getattr(found, part)
-    if isinstance(found, type) and callable(getattr(found, "apply", None)):
-        return found.apply  # type: ignore[no-any-return] # an autograd.Function
+    if isinstance(found, type) and callable(apply := getattr(found, "apply", None)):
+        return apply  # type: ignore[no-any-return] # an autograd.Function
     if not callable(found):
         raise EntryError(f"{dotted!r} is a {_type_name(found)}, not a function")
     return found  # type: ignore[no-any-return]

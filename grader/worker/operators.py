@@ -1,4 +1,4 @@
-"""Untrusted side: logs the PyTorch operators that a call runs, so that work done by PyTorch instead of a kernel shows."""
+"""Untrusted side: logs the PyTorch operators that a call runs, so that work done by PyTorch shows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 
-class OperatorLog(TorchDispatchMode):
+class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's class has no types
     """Counts operators by name, with the largest number of elements that one call of each took in or gave out."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._seen: dict[str, list[int]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -27,4 +27,6 @@ class OperatorLog(TorchDispatchMode):
     def summary(self, most: int) -> list[dict[str, Any]]:
         """The operators with the largest tensors first."""
         ordered = sorted(self._seen.items(), key=lambda entry: -entry[1][1])
-        return [{"name": name[:100], "calls": calls, "elements": elements} for name, (calls, elements) in ordered[:most]]
+        return [
+            {"name": name[:100], "calls": calls, "elements": elements} for name, (calls, elements) in ordered[:most]
+        ]

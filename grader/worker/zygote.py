@@ -132,8 +132,8 @@ def _become_worker(fds: list[int], limits: dict[str, int]) -> None:
         resource.setrlimit(limit, (value, value))
     if os.getuid() != 0:  # root is exempt from this limit; the sandbox's cgroup or uid bounds it instead
         resource.setrlimit(resource.RLIMIT_NPROC, (limits["processes"], limits["processes"]))
-    sys.stdout = open(1, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115, PTH123
-    sys.stderr = open(2, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115, PTH123
+    sys.stdout = open(1, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115
 
 
 def fd_above(fd: int, least: int) -> int:
