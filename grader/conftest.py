@@ -12,9 +12,11 @@ from grader.errors import GraderError, SelectionError
 from grader.grading import Grading, Item, Selection, default_root
 from grader.report import terminal
 from grader.rubric import load_rubric
+from grader.runner import Zygote
 from grader.submission import Submission
 
 _GRADING = pytest.StashKey[Grading]()
+_ZYGOTE = pytest.StashKey[Zygote]()
 _RESULT = pytest.StashKey[Path]()
 
 
@@ -49,17 +51,20 @@ def _open(config: pytest.Config) -> Grading:
     config.stash[_RESULT] = result.absolute()
     if config.option.device == "cuda":
         raise SelectionError("--device cuda: this version grades on the CPU only")
+    loaded = load_rubric(rubric)
+    config.stash[_ZYGOTE] = Zygote(loaded.rubric.limits)
     return Grading(
-        load_rubric(rubric),
+        loaded,
         Submission(submission),
+        config.stash[_ZYGOTE],
         Selection(config.option.exercise, config.option.seed, config.option.reproduce, command),
     )
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Launch the worker side, and leave a result from the first moment on."""
+    """Launch the worker side early, and leave a result from the first moment on."""
     if not session.config.option.collectonly:
-        session.config.stash[_GRADING].start()
+        session.config.stash[_ZYGOTE].start()
         _write(session.config)
 
 
@@ -81,7 +86,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the result, also when the run was interrupted, and end the worker side."""
     if not session.config.option.collectonly:
         _write(session.config)
-    session.config.stash[_GRADING].close()
+    session.config.stash[_ZYGOTE].close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -57,9 +57,12 @@ class Selection:
 
 
 class Grading:
-    """Grades one submission. Raises GraderError at construction where an input is bad; close it when done."""
+    """Grades one submission with the workers of a zygote. Raises GraderError at once where an input is bad."""
 
-    def __init__(self, loaded: LoadedRubric, submission: Submission, selection: Selection) -> None:
+    def __init__(
+        self, loaded: LoadedRubric, submission: Submission, zygote: Zygote, selection: Selection | None = None
+    ) -> None:
+        selection = selection or Selection()
         self.rubric = loaded.rubric
         self.submission = submission
         self.seed = self.rubric.seed if selection.seed is None else selection.seed
@@ -70,15 +73,7 @@ class Grading:
         self._hashes = submission.hashes({name: self.rubric.file_of(name) for name in {i.exercise for i in self.items}})
         self._judged: dict[Item, Judged] = {}
         self._started = _now()
-        self._zygote = Zygote(self.rubric.limits)
-
-    def start(self) -> None:
-        """Launch the worker side early; it imports torch while the judge goes on."""
-        self._zygote.start()
-
-    def close(self) -> None:
-        """End all processes."""
-        self._zygote.close()
+        self._zygote = zygote
 
     def _select(self, selection: Selection) -> list[Item]:
         for name in selection.exercises:

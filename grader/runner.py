@@ -72,12 +72,16 @@ class Zygote:
         # so that the worker finds `grader.worker` and not `reference`.
         code = str(self._home / "code")
         boot = f"import sys; sys.path.insert(0, {code!r}); from grader.worker import zygote; zygote.main()"
-        with theirs:
+        with theirs, (self._home / "zygote.log").open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
                 [sys.executable, "-I", "-c", boot, str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=(self._home / "zygote.log").open("wb"), cwd=self._home, env=environment,
-            )  # fmt: skip
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=self._home,
+                env=environment,
+            )
         self._control, self._decoder, self._exited = ours, protocol.Decoder(), {}
 
     def close(self) -> None:

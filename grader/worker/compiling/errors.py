@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from triton.compiler.errors import CompilationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Set
+    from collections.abc import Iterable, Iterator
+    from collections.abc import Set as AbstractSet
     from types import FrameType
 
 _MAX_LINES = 4
@@ -48,7 +49,7 @@ def definition(jit: Any) -> Finding:
     return Finding("", jit.fn.__code__.co_filename, jit.starting_line_number + offset)
 
 
-def launch_line(frame: FrameType | None, files: Set[str]) -> Finding:
+def launch_line(frame: FrameType | None, files: AbstractSet[str]) -> Finding:
     """The innermost line of the submission that is running, seen from `frame`."""
     while frame is not None:
         if frame.f_code.co_filename in files:
@@ -57,7 +58,7 @@ def launch_line(frame: FrameType | None, files: Set[str]) -> Finding:
     return Finding("")
 
 
-def raised_line(error: BaseException, files: Set[str]) -> Finding:
+def raised_line(error: BaseException, files: AbstractSet[str]) -> Finding:
     """The innermost line of the submission that an exception passed through."""
     found = Finding("")
     trace = error.__traceback__
@@ -68,7 +69,7 @@ def raised_line(error: BaseException, files: Set[str]) -> Finding:
     return found
 
 
-def explain(error: BaseException, kernel: Any, jits: Iterable[Any], files: Set[str], log: str) -> Finding:
+def explain(error: BaseException, kernel: Any, jits: Iterable[Any], files: AbstractSet[str], log: str) -> Finding:
     """What the compiler had against `kernel`.
 
     `jits` are all jit functions that exist, `log` is what the compiler printed. The place is None for errors that

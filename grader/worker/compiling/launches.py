@@ -9,9 +9,7 @@ import inspect
 import operator
 from typing import TYPE_CHECKING, Any
 
-import torch
 from triton import knobs
-from triton.backends.compiler import GPUTarget
 from triton.compiler.errors import CompileTimeAssertionFailure
 from triton.runtime import driver
 from triton.runtime.autotuner import Autotuner
@@ -19,9 +17,11 @@ from triton.runtime.errors import PTXASError, TritonError
 from triton.runtime.jit import JITFunction
 
 from grader.worker.compiling import errors, resources
+from grader.worker.compiling.driver import StubDriver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Set
+    from collections.abc import Callable, Iterable
+    from collections.abc import Set as AbstractSet
 
 # What the compiler and a submission's grid functions are known to raise about a submission's code.
 CODE_ERRORS = (
@@ -52,7 +52,7 @@ class Launches:
     `send` takes one JSON-able message; `log` returns what was printed since it was last asked.
     """
 
-    def __init__(self, send: Callable[[dict[str, Any]], None], log: Callable[[], str], files: Set[str]) -> None:
+    def __init__(self, send: Callable[[dict[str, Any]], None], log: Callable[[], str], files: AbstractSet[str]) -> None:
         self._send = send
         self._log = log
         self._files = files
@@ -231,34 +231,3 @@ def _sizes(jit: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     if not given:
         raise ValueError("it is empty")
     return given + [1] * (3 - len(given))
-
-
-class StubDriver:
-    """A driver for a GPU that isn't there. The device number is the capability, since Triton's caches go by device."""
-
-    def __init__(self, target: int) -> None:
-        self._target = target
-        self.utils = self  # Triton keeps these functions on an object of their own
-
-    def get_current_target(self) -> GPUTarget:
-        """What to compile for."""
-        return GPUTarget("cuda", self._target, 32)
-
-    def get_current_device(self) -> int:
-        """The key of Triton's caches."""
-        return self._target
-
-    def set_current_device(self, device: int) -> None:
-        """There is one device."""
-
-    def get_current_stream(self, device: int) -> int:  # noqa: ARG002 - Triton's signature
-        """The default stream."""
-        return 0
-
-    def get_active_torch_device(self) -> torch.device:
-        """Where the tensors of the call are."""
-        return torch.device("cpu")
-
-    def get_device_properties(self, device: int) -> dict[str, int]:  # noqa: ARG002 - Triton's signature
-        """What a kernel that sizes its grid by the chip asks for."""
-        return resources.device_properties(self._target)

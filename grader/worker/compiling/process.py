@@ -6,11 +6,14 @@ process on some kernels, and because the worker goes on interpreting afterwards.
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 import traceback
 import warnings
 from contextlib import suppress
@@ -35,7 +38,11 @@ _MAX_REPLY_BYTES = 16 * 2**20
 
 
 def compile_call(
-    call: Callable[[], object], modules: Iterable[ModuleType], targets: Sequence[int]
+    call: Callable[[], object],
+    modules: Iterable[ModuleType],
+    targets: Sequence[int],
+    *,
+    timeout_s: float | None = None,
 ) -> list[CompiledKernel]:
     """Runs `call` once per target with every kernel launch turned into a compilation for that target.
 
@@ -43,6 +50,8 @@ def compile_call(
     compute capabilities (80, 90, …). No kernel runs, but host code does: in a child, whose writes reach only shared
     memory, so don't bind tensors of the arena. Kernels are cached below TRITON_CACHE_DIR. The result is in order of
     launch, target by target, and empty where nothing was launched; a host error after the first launch is dropped.
+    After `timeout_s` the child is killed, and the kernel that was being compiled is reported as too slow to compile:
+    a block of 2^20 elements takes a minute and more.
 
     Raises `CallFailed` where host code broke off before anything was compiled and `CompilerUnavailable` where the
     compiler could not run.
@@ -56,10 +65,27 @@ def compile_call(
     if pid == 0:
         _child(call, modules, targets, writer)
     os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        reply = pipe.read(_MAX_REPLY_BYTES)
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        reply, in_time = _read(pipe, timeout_s)
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)  # also what it may have left running
     _, status = os.waitpid(pid, 0)
-    return _verdict(reply, os.waitstatus_to_exitcode(status))
+    ending = _ending(os.waitstatus_to_exitcode(status)) if in_time else f"had not finished after {timeout_s:g} s"
+    return _verdict(reply, ending)
+
+
+def _read(pipe: io.FileIO, timeout_s: float | None) -> tuple[bytes, bool]:
+    """What the child says until it ends, and whether that was in time."""
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    reply = b""
+    while len(reply) < _MAX_REPLY_BYTES:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not select.select([pipe], [], [], left)[0]:
+            return reply, False
+        if not (chunk := pipe.read(65536)):
+            break
+        reply += chunk
+    return reply, True
 
 
 def prepare(targets: Iterable[int] = ()) -> None:
@@ -70,15 +96,17 @@ def prepare(targets: Iterable[int] = ()) -> None:
     """
     try:
         triton_key()
-        for target in targets:
-            backend = make_backend(GPUTarget("cuda", target, 32))
-            backend.hash()
-            backend.parse_options({}).hash()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # Triton 3.9 tells of a default that is going to change
+            for target in targets:
+                backend = make_backend(GPUTarget("cuda", target, 32))
+                backend.hash()
+                backend.parse_options({}).hash()
     except (OSError, subprocess.SubprocessError) as error:
         raise CompilerUnavailable(f"{type(error).__name__}: {error}") from error
 
 
-def _verdict(reply: bytes, exit_code: int) -> list[CompiledKernel]:
+def _verdict(reply: bytes, ending: str) -> list[CompiledKernel]:
     child = Child()
     for line in reply.splitlines():
         with suppress(json.JSONDecodeError):  # a line that was cut short by the child's end
@@ -86,18 +114,18 @@ def _verdict(reply: bytes, exit_code: int) -> list[CompiledKernel]:
     if child.unavailable is not None:
         raise CompilerUnavailable(child.unavailable)
     if child.pending is not None:
-        child.rows.append({**child.pending, "error": f"the compiler {_ending(exit_code)} on this kernel"})
+        child.rows.append({**child.pending, "error": f"the compiler {ending} on this kernel"})
     if not child.rows and child.raised is not None:
         raise CallFailed(child.raised["message"], child.raised["file"], child.raised["line"])
-    if not child.rows and exit_code != 0:
-        raise CallFailed(f"the process {_ending(exit_code)} before a kernel was launched")
+    if not child.rows and not child.done:
+        raise CallFailed(f"the call {ending} before a kernel was launched")
     return records(child.rows)
 
 
 def _ending(exit_code: int) -> str:
     if exit_code < 0:
         return f"crashed ({signal.Signals(-exit_code).name})"
-    return f"ended with exit status {exit_code}"
+    return f"ended the process with exit status {exit_code}"
 
 
 def _child(call: Callable[[], object], modules: Iterable[ModuleType], targets: Sequence[int], writer: int) -> None:
@@ -105,8 +133,10 @@ def _child(call: Callable[[], object], modules: Iterable[ModuleType], targets: S
         os.write(writer, json.dumps(message).encode() + b"\n")
 
     done = False
+    os.setpgid(0, 0)
     try:
         _compile_all(call, modules, targets, send)
+        send({"kind": "done"})
         done = True
     finally:
         if not done:
@@ -154,11 +184,12 @@ class Log:
         self._fd = os.memfd_create("compile-log")
         for stream in (1, 2):
             os.dup2(self._fd, stream)
-        sys.stdout = sys.stderr = os.fdopen(os.dup(self._fd), "w", errors="replace")
+        self._stream = os.fdopen(os.dup(self._fd), "w", errors="replace")
+        sys.stdout = sys.stderr = self._stream
 
     def take(self) -> str:
         """What was printed since the last call."""
-        sys.stdout.flush()
+        self._stream.flush()
         size = os.lseek(self._fd, 0, os.SEEK_CUR)
         text = os.pread(self._fd, size, 0).decode(errors="replace")
         os.ftruncate(self._fd, 0)

@@ -65,6 +65,7 @@ class Child:
     raised: dict[str, Any] | None = None  # the first exception of the submission's host code
     unavailable: str | None = None
     pending: dict[str, Any] | None = None  # a compilation that was begun and not finished
+    done: bool = False  # it came to its end
 
     def take(self, message: dict[str, Any]) -> None:
         """Files one message under what it says."""
@@ -78,6 +79,8 @@ class Child:
                 self.pending = None
             case "raised":
                 self.raised = self.raised or message
+            case "done":
+                self.done = True
             case "unavailable":
                 self.unavailable = message["message"]
 

@@ -22,7 +22,6 @@ from triton.runtime.jit import JITFunction
 from grader.worker.compiling.pristine import TRITON_FOLDER, compiled_twin
 from grader.worker.compiling.records import CallFailed
 
-
 _LEAVES = (bool, int, float, str, bytes, torch.Tensor, torch.dtype)
 
 
@@ -143,7 +142,9 @@ def _twin(function: Any) -> Any:
 
 
 def _has_kernels(module: ModuleType) -> bool:
-    return any(isinstance(value, InterpretedFunction | JITFunction | Autotuner | Heuristics) for value in vars(module).values())
+    return any(
+        isinstance(value, InterpretedFunction | JITFunction | Autotuner | Heuristics) for value in vars(module).values()
+    )
 
 
 def drop_injected(module: ModuleType) -> None:

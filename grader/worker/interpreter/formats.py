@@ -31,7 +31,7 @@ def round_bf16(values: Array) -> Array:
     rounded = bits + (((bits >> np.uint32(16)) & np.uint32(1)) + np.uint32(0x7FFF))
     rounded &= np.uint32(0xFFFF0000)
     result = rounded.view(np.float32)
-    unordered = values != values  # noqa: PLR0124 - the fastest NaN test
+    unordered = values != values
     if unordered.any():  # the carry of a NaN's payload may have made it an infinity or a zero
         result[unordered] = np.nan
     return result

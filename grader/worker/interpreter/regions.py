@@ -7,6 +7,7 @@ against the argument it came from even where the heap neighbour is another argum
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 from typing import Any
 
@@ -19,6 +20,7 @@ TAG_SHIFT = 48
 ADDRESS_MASK = (1 << TAG_SHIFT) - 1
 _LAST_TAG = 0x7FFF  # keeps tagged addresses positive as int64, for kernels that cast pointers to integers
 _LARGEST_BITMAP = 1 << 31
+_data_ptr = torch._C.TensorBase.data_ptr  # `record` replaces the method that the submission sees
 
 
 class Region:
@@ -31,7 +33,7 @@ class Region:
         self.dtype_name = dtype_name
         self.shape = list(tensor.shape)
         self.itemsize = itemsize
-        self.low = tensor.data_ptr()
+        self.low: int = _data_ptr(tensor)
         if tensor.numel():
             elements = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
         else:
@@ -39,13 +41,14 @@ class Region:
         self.elements = elements
         self.span = elements * itemsize
         self.tagged_low = np.uint64(self.low | (tag << TAG_SHIFT))
-        self.present = self._bitmap(tensor)
         self.loaded: Array | None = None
         self.stored: Array | None = None
         self._flat: dict[np.dtype[Any], Array] = {}
 
-    def _bitmap(self, tensor: torch.Tensor) -> Array | None:
+    @functools.cached_property
+    def present(self) -> Array | None:
         """Which elements of the span belong to the view; None where all do."""
+        tensor = self.owner
         strided = [
             (size, stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride and size > 1
         ]
@@ -95,7 +98,7 @@ class Regions:
 
     def tag(self, name: str, tensor: torch.Tensor, dtype_name: str, itemsize: int) -> Region | None:
         """The region of an argument; None when the tags are used up."""
-        key = (name, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), dtype_name)
+        key = (name, _data_ptr(tensor), tuple(tensor.shape), tensor.stride(), dtype_name)
         region = self._known.get(key)
         if region is None:
             if len(self.tagged) > _LAST_TAG:
@@ -107,7 +110,7 @@ class Regions:
 
     def ask(self, tensor: torch.Tensor) -> None:
         """Allow plain integer addresses inside `tensor` (kernels that are given arrays of pointers)."""
-        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+        key = (_data_ptr(tensor), tuple(tensor.shape), tensor.stride(), tensor.dtype)
         if key not in self._known:
             name = str(tensor.dtype).removeprefix("torch.")
             region = Region(0, None, tensor, name, tensor.element_size())

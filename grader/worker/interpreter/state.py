@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 KEPT_FAULTS = 16
 KEPT_LAUNCHES = 4096
@@ -88,10 +88,12 @@ class Session:
         self.program = (0, 0, 0)
         self.config: str | None = None
         self.num_configs = 1
+        self.memory: Any = None  # set by `launch`: the memory module builds on this one
+        self.recording = False
 
 
 class _Current:
-    """Holder of the session in progress; a call outside `record` (a kernel run at import) gets one of its own."""
+    """Holder of the session in progress; a launch outside `record` (a kernel run at import) gets one of its own."""
 
     def __init__(self) -> None:
         self.session = Session(Options())
@@ -116,6 +118,7 @@ def unsupported(feature: str) -> NoReturn:
 
     Raises:
         Unsupported: always; the note stays even where the student's code catches it.
+
     """
     record = current.session.record
     if record.unsupported is None:

@@ -1,0 +1,35 @@
+"""Triton's CPU interpreter with its faults mended and every access checked (untrusted worker side).
+
+The zygote calls `install` once, after importing triton with TRITON_INTERPRET=1 and before any submission; a worker
+wraps each call of an entry point in `record`. Imports only the standard library, torch, triton and numpy.
+"""
+
+from __future__ import annotations
+
+from . import access, atomics, dot, launch, libdevice, numerics, reductions, state, tensors, tuning
+from .launch import record
+from .state import Fault, Launch, Options, Record, Unsupported
+
+__all__ = ["Fault", "Launch", "Options", "Record", "Unsupported", "install", "record"]
+
+_installed = False
+
+
+def install() -> None:
+    """Mend the interpreter, once per process; later calls do nothing.
+
+    Names in `triton.language` are changed only while a kernel runs, so a compile in this process sees Triton as it is.
+    """
+    global _installed
+    if _installed:
+        return
+    numerics.install()
+    tensors.install()
+    access.install()
+    atomics.install(lambda: state.current.session.memory)
+    dot.install()
+    libdevice.install()
+    reductions.install()
+    tuning.install()
+    launch.install([*reductions.patches(), *libdevice.patches()])
+    _installed = True

@@ -1,0 +1,236 @@
+"""What Python constructs mean inside a kernel, and Triton's functions while one runs (untrusted worker side).
+
+`Patches` replaces the builtins in `triton.language` for the duration of a launch and puts the originals back, so that
+code between launches, and a later compile, see Triton as it is.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+
+from . import state
+from .tensors import Tensor, block_layout, builtin, make, semantic
+
+_MISSING = object()
+# A waiting loop that saw the same memory this often will see it for ever: programs run one after the other here.
+_PATIENCE = 20_000
+
+
+class Later:
+    """An operand of `and` or `or` that is evaluated only when its turn comes."""
+
+    __slots__ = ("evaluate",)
+
+    def __init__(self, evaluate: Callable[[], Any]) -> None:
+        self.evaluate = evaluate
+
+
+def _operand(value: Any) -> Any:
+    return value.evaluate() if type(value) is Later else value
+
+
+def _logical(method: str, decides: bool, operands: tuple[Any, ...]) -> Any:
+    """Triton's rule: constants short-circuit, tensors combine elementwise."""
+    result: Any = _MISSING
+    last: Any = None
+    for operand in operands:
+        last = _operand(operand)
+        if not isinstance(last, tl.tensor):
+            if builtins.bool(last) is decides:
+                return last
+        elif result is _MISSING:
+            result = last
+        else:
+            result = getattr(result, method)(last)
+    return last if result is _MISSING else result
+
+
+def logical_and(*operands: Any) -> Any:
+    """`a and b`."""
+    return _logical("logical_and", False, operands)
+
+
+def logical_or(*operands: Any) -> Any:
+    """`a or b`."""
+    return _logical("logical_or", True, operands)
+
+
+def logical_not(operand: Any) -> Any:
+    """`not a`."""
+    return semantic.not_(operand) if isinstance(operand, tl.tensor) else not operand
+
+
+def assign(value: Any) -> Any:
+    """What a variable holds after `name = value`: numbers become scalars of Triton's types."""
+    kind = type(value)
+    if kind is Tensor:
+        return value
+    if kind in (int, float, bool):
+        return semantic.to_tensor(value)
+    if kind is tl.constexpr and type(value.value) in (int, float, bool):
+        return semantic.to_tensor(value.value)
+    if kind is tuple:
+        return tuple(assign(item) for item in value)
+    return value
+
+
+def value_of(owner: Any) -> Any:
+    """`owner.value`: constexpr arguments are plain numbers here, and are their own value."""
+    return owner if isinstance(owner, (int, float, str, type(None))) else owner.value
+
+
+def _extreme(function: str, plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not any(isinstance(arg, tl.tensor) for arg in args):
+        return plain(*args, **kwargs)
+    result = args[0]
+    for arg in args[1:]:
+        result = builtin(getattr(tl.core, function))(result, arg)
+    return result
+
+
+def minimum(*args: Any, **kwargs: Any) -> Any:
+    """Python's `min` inside a kernel."""
+    return _extreme("minimum", builtins.min, args, kwargs)
+
+
+def maximum(*args: Any, **kwargs: Any) -> Any:
+    """Python's `max` inside a kernel."""
+    return _extreme("maximum", builtins.max, args, kwargs)
+
+
+def _bound(value: Any) -> tuple[int, str]:
+    if isinstance(value, tl.constexpr):
+        value = value.value
+    if isinstance(value, tl.tensor):
+        if not value.dtype.is_int() or value.type.is_block():
+            raise TypeError(f"for loop bounds and step must all be ints, are {value.type}")
+        return int(value.__index__()), value.dtype.name
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"for loop bounds and step must all be ints, are {type(value).__name__}")
+    return value, semantic.to_tensor_type(value).name
+
+
+def loop_range(start: Any, stop: Any = None, step: Any = 1, **_options: Any) -> Iterator[Any]:
+    """`range` and `tl.range`: the loop variable is an integer scalar that wraps like one."""
+    if stop is None:
+        start, stop = 0, start
+    bounds = [_bound(start), _bound(stop), _bound(1 if step is None else step)]
+    dtype = tl.int32
+    for _, name in bounds:
+        dtype = semantic.integer_promote_impl(dtype, tl.core.dtype(name))
+    layout = block_layout(dtype, ())
+    kind = np.dtype(dtype.name)
+    for number in range(*(value for value, _ in bounds)):
+        yield make(np.array([number], dtype=kind), layout)
+
+
+def _static_range(start: Any, stop: Any = None, step: Any = None, **_options: Any) -> Iterator[int]:
+    numbers = [tl.core._unwrap_if_constexpr(value) for value in (start, stop, step)]
+    if numbers[1] is None:
+        numbers[0], numbers[1] = 0, numbers[0]
+    return iter(range(numbers[0], numbers[1], 1 if numbers[2] is None else numbers[2]))
+
+
+class WhileGuard:
+    """Counts the rounds of a `while` loop in which it looked at memory and nothing changed."""
+
+    def __init__(self) -> None:
+        self.idle = 0
+        self.version = -1
+        self.progress = -1
+
+    def __call__(self, condition: Any) -> Any:
+        memory = state.current.session.memory
+        waits = memory.version == self.version and memory.progress != self.progress
+        self.version, self.progress = memory.version, memory.progress
+        self.idle = self.idle + 1 if waits else 0
+        if self.idle > _PATIENCE:
+            state.unsupported("a loop that waits for another program")
+        return condition
+
+
+def _static_assert(condition: Any, message: Any = "") -> None:
+    if not tl.core._unwrap_if_constexpr(condition):
+        raise AssertionError(message)
+
+
+class Patches:
+    """Triton's names and what they are while a kernel runs."""
+
+    def __init__(self, extra: list[tuple[Any, str, Any]]) -> None:
+        self._depth = 0
+        changes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+        for owner, name, value in [*_recorded(), *_builtins(), *_replacements(), *extra]:
+            changes[id(owner), name] = (owner, name, value)
+        self.changes = list(changes.values())
+        self._originals = [vars(owner).get(name, _MISSING) for owner, name, _ in self.changes]
+
+    def __enter__(self) -> None:
+        self._depth += 1
+        if self._depth == 1:
+            for owner, name, value in self.changes:
+                setattr(owner, name, value)
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            for (owner, name, _value), original in zip(self.changes, self._originals, strict=True):
+                if original is _MISSING:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, original)
+
+    @property
+    def active(self) -> bool:
+        """Whether a kernel is running."""
+        return self._depth > 0
+
+    def stand_ins(self) -> dict[int, Any]:
+        """What runs instead of each original function, by the original's id."""
+        return {
+            id(original): value
+            for (_, _, value), original in zip(self.changes, self._originals, strict=True)
+            if callable(original) and callable(value) and not isinstance(original, type)
+        }
+
+
+def _recorded() -> list[tuple[Any, str, Any]]:
+    """The interpreter's own patches: it applies them on every call, here they are taken down once."""
+
+    def stub() -> None:
+        """Stand for a kernel: only the globals count."""
+
+    stub.__globals__  # noqa: B018 - documents what `_patch_lang` looks at
+    kernel = type(stub)(stub.__code__, {"tl": tl, "core": tl.core})
+    scope = interpreter._patch_lang(kernel)
+    changed = [(owner, name) for owner, name, _ in scope._changes]
+    result = [(owner, name, vars(owner)[name]) for owner, name in changed if owner is not tl.tensor]
+    scope.restore()
+    return result
+
+
+def _builtins() -> list[tuple[Any, str, Any]]:
+    owners = [tl, tl.core, tl.math, tl.core.tensor_descriptor_base, tl.core.tensor_descriptor]
+    return [
+        (owner, name, builtin(member))
+        for owner in owners
+        for name, member in inspect.getmembers(owner, tl.core.is_builtin)
+        if name in vars(owner)
+    ]
+
+
+def _replacements() -> list[tuple[Any, str, Any]]:
+    values = {
+        "tensor": Tensor,
+        "range": loop_range,
+        "static_range": _static_range,
+        "static_assert": _static_assert,
+    }
+    return [(owner, name, value) for owner in (tl, tl.core) for name, value in values.items()]

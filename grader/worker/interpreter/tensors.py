@@ -1,0 +1,398 @@
+"""The block that interpreted kernels compute with: Triton's `tensor` with short paths (untrusted worker side).
+
+Triton's own class works out types, shapes and broadcasts anew for every operation. Here each operator keeps a plan per
+pair of operand types; whatever a plan doesn't cover takes Triton's path, which also words the errors.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter
+
+from .numerics import compute, convert, divide_integers, is_float, numpy_dtype, rounded
+
+Array = np.ndarray[Any, Any]
+Handle = interpreter.TensorHandle
+semantic = interpreter.interpreter_semantic
+
+
+class Layout:
+    """A type with what every tensor of it needs ready-made."""
+
+    __slots__ = ("dims", "dtype", "numel", "shape", "type")
+
+    def __init__(self, type_: Any) -> None:
+        self.type = type_
+        self.dtype = type_.scalar
+        self.dims: tuple[int, ...] = tuple(type_.shape) if type_.is_block() else ()
+        self.shape = tuple(tl.constexpr(size) for size in self.dims)
+        self.numel = tl.constexpr(int(np.prod(self.dims, dtype=np.int64)))
+
+
+_layouts: dict[str, Layout] = {}
+_blocks: dict[tuple[str, tuple[int, ...]], Layout] = {}
+
+
+def layout_of(type_: Any) -> Layout:
+    """The layout of a Triton type."""
+    layout = _layouts.get(type_.name)
+    if layout is None:
+        layout = _layouts[type_.name] = Layout(type_)
+    return layout
+
+
+def block_layout(dtype: Any, dims: tuple[int, ...]) -> Layout:
+    """The layout of a block of `dtype`, or of the scalar where there are no dimensions."""
+    key = (dtype.name, dims)
+    layout = _blocks.get(key)
+    if layout is None:
+        layout = _blocks[key] = layout_of(tl.block_type(dtype, list(dims)) if dims else dtype)
+    return layout
+
+
+class Tensor(tl.tensor):  # type: ignore[misc]
+    """A block or scalar; `handle.data` is a numpy array of the block's shape, or of shape (1,) for a scalar."""
+
+    def __init__(self, handle: Any, type: Any) -> None:  # noqa: A002 - Triton's name
+        layout = layout_of(type)
+        self.handle = handle
+        self.layout = layout
+        self.type, self.dtype, self.shape, self.numel = layout.type, layout.dtype, layout.shape, layout.numel
+
+    def __index__(self) -> int:
+        return int(self.handle.data.reshape(-1)[0])
+
+    def __bool__(self) -> bool:
+        # Only scalars have a truth value in Triton; Triton's own code asks it of blocks, meaning "is there one".
+        data = self.handle.data
+        return bool(data.reshape(-1)[0]) if data.size == 1 else True
+
+    def __repr__(self) -> str:
+        return repr(self.handle.data)
+
+    __str__ = __repr__
+
+    @property
+    def T(self) -> Any:  # noqa: N802 - Triton's name
+        """The transpose of a two-dimensional block."""
+        return semantic.permute(self, (1, 0))
+
+
+def make(data: Array, layout: Layout) -> Tensor:
+    """A tensor around `data`, without any check."""
+    tensor = Tensor.__new__(Tensor)
+    tensor.handle = Handle(data, layout.dtype)
+    tensor.layout = layout
+    tensor.type, tensor.dtype, tensor.shape, tensor.numel = layout.type, layout.dtype, layout.shape, layout.numel
+    return tensor
+
+
+@functools.cache
+def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
+    try:
+        return np.broadcast_shapes(left, right)
+    except ValueError:
+        return None
+
+
+# ---------------------------------------------------------------- operators
+
+
+class _Plan:
+    """How one operator treats one pair of operand types."""
+
+    __slots__ = ("compute_dtype", "layout", "left", "right")
+
+    def __init__(self, left: Any, right: Any, compute_dtype: Any, layout: Layout) -> None:
+        # The operand's type where it must be cast first, else None.
+        self.left = None if left.name == compute_dtype.name else left
+        self.right = None if right.name == compute_dtype.name else right
+        self.compute_dtype = compute_dtype
+        self.layout = layout
+
+
+def _result_types(kind: str, left: Any, left_scalar: bool, right: Any, right_scalar: bool) -> Any:
+    """The type an operator computes in, by Triton's rules; None where Triton's own path must decide."""
+    divides = kind in ("truediv", "integer")
+    dtype = semantic.computation_type_impl(left, left_scalar, right, right_scalar, divides)
+    if kind == "truediv" and not is_float(dtype):
+        return tl.float32
+    if kind == "integer" and is_float(dtype):
+        return None
+    return dtype
+
+
+class _Operator:
+    """A binary operator of `Tensor`, with its plans."""
+
+    def __init__(self, name: str, kind: str, function: Callable[..., Array], slow: Callable[[Any, Any], Any]) -> None:
+        self.name, self.kind, self.function, self.slow = name, kind, function, slow
+        self.plans: dict[tuple[str, str], _Plan | None] = {}
+
+    def tensors(self, left: Any, right: Any) -> Any:
+        key = (left.type.name, right.type.name)
+        try:
+            plan = self.plans[key]
+        except KeyError:
+            plan = self.plans[key] = self._plan(left, right)
+        if plan is None:
+            return self.slow(left, right)
+        first, second = left.handle.data, right.handle.data
+        if plan.left is not None:
+            first = convert(first, plan.left, plan.compute_dtype)
+        if plan.right is not None:
+            second = convert(second, plan.right, plan.compute_dtype)
+        data = compute(self.function, first, second)
+        return make(data if self.kind == "compare" else rounded(data, plan.compute_dtype), plan.layout)
+
+    def _plan(self, left: Any, right: Any) -> _Plan | None:
+        if left.dtype.is_ptr() or right.dtype.is_ptr():
+            return None
+        dims = _broadcast(left.layout.dims, right.layout.dims)
+        if dims is None:
+            return None
+        dtype = _result_types(self.kind, left.dtype, False, right.dtype, False)
+        if dtype is None:
+            return None
+        return _Plan(left.dtype, right.dtype, dtype, block_layout(tl.int1 if self.kind == "compare" else dtype, dims))
+
+    def number(self, tensor: Any, value: Any, reverse: bool) -> Any:
+        value_dtype = semantic.to_tensor_type(value)
+        key = (tensor.type.name, f"r {value_dtype.name}" if reverse else value_dtype.name)
+        try:
+            plan = self.plans[key]
+        except KeyError:
+            plan = self.plans[key] = self._number_plan(tensor, value_dtype)
+        if plan is None or not _fits(value, plan.compute_dtype):
+            return self.slow(value, tensor) if reverse else self.slow(tensor, value)
+        data = tensor.handle.data
+        if plan.left is not None:
+            data = convert(data, plan.left, plan.compute_dtype)
+        constant = rounded(np.array([value], dtype=numpy_dtype(plan.compute_dtype)), plan.compute_dtype)
+        data = compute(self.function, constant, data) if reverse else compute(self.function, data, constant)
+        return make(data if self.kind == "compare" else rounded(data, plan.compute_dtype), plan.layout)
+
+    def _number_plan(self, tensor: Any, value_dtype: Any) -> _Plan | None:
+        if tensor.dtype.is_ptr():
+            return None
+        dtype = _result_types(self.kind, tensor.dtype, False, value_dtype, True)
+        if dtype is None:
+            return None
+        result = tl.int1 if self.kind == "compare" else dtype
+        return _Plan(tensor.dtype, value_dtype, dtype, block_layout(result, tensor.layout.dims))
+
+
+def _fits(value: Any, dtype: Any) -> bool:
+    if is_float(dtype):
+        return True
+    if dtype.name == "int1":
+        return 0 <= value <= 1
+    return bool(dtype.get_int_min_value() <= value <= dtype.get_int_max_value())
+
+
+def _remainder(left: Array, right: Array) -> Array:
+    result: Array = np.fmod(left, right)
+    return result
+
+
+def _slow(method: str, *extra: Any) -> Callable[[Any, Any], Any]:
+    def call(left: Any, right: Any) -> Any:
+        # Attribute access at call time: Triton's own methods are what is wanted, of whatever version.
+        return getattr(type(semantic), method)(semantic, left, right, *extra)
+
+    return call
+
+
+OPERATORS = {
+    operator.name: operator
+    for operator in (
+        _Operator("add", "arithmetic", np.add, _slow("add", False)),
+        _Operator("sub", "arithmetic", np.subtract, _slow("sub", False)),
+        _Operator("mul", "arithmetic", np.multiply, _slow("mul", False)),
+        _Operator("truediv", "truediv", np.divide, _slow("truediv")),
+        _Operator("floordiv", "integer", divide_integers, _slow("floordiv")),
+        _Operator("mod", "integer", _remainder, _slow("mod")),
+        _Operator("lt", "compare", np.less, _slow("less_than")),
+        _Operator("le", "compare", np.less_equal, _slow("less_equal")),
+        _Operator("gt", "compare", np.greater, _slow("greater_than")),
+        _Operator("ge", "compare", np.greater_equal, _slow("greater_equal")),
+        _Operator("eq", "compare", np.equal, _slow("equal")),
+        _Operator("ne", "compare", np.not_equal, _slow("not_equal")),
+    )
+}
+
+
+def _method(operator: _Operator, reverse: bool) -> Callable[[Any, Any], Any]:
+    pointers = operator.name in ("add", "sub")
+
+    def method(self: Any, other: Any) -> Any:
+        if type(other) is Tensor:
+            if pointers and self.dtype.is_ptr() and not reverse:
+                return add_to_pointer(self, other, operator)
+            return operator.tensors(other, self) if reverse else operator.tensors(self, other)
+        if isinstance(other, tl.constexpr):
+            other = other.value
+        if isinstance(other, (int, float)):
+            return operator.number(self, other, reverse)
+        return operator.slow(other, self) if reverse else operator.slow(self, other)
+
+    return method
+
+
+@functools.cache
+def _element_bytes(bits: int) -> np.int64:
+    return np.int64(max(1, bits // 8))
+
+
+def add_to_pointer(pointer: Any, offset: Any, operator: _Operator) -> Any:
+    """Pointer plus or minus an integer block."""
+    element = pointer.dtype.element_ty
+    dims = _broadcast(pointer.layout.dims, offset.layout.dims)
+    data = offset.handle.data
+    if dims is None or element.is_block() or data.dtype.kind not in "iu" or offset.dtype.is_ptr():
+        return operator.slow(pointer, offset)
+    steps = (data.astype(np.int64) * _element_bytes(element.primitive_bitwidth)).view(np.uint64)
+    return make(operator.function(pointer.handle.data, steps), block_layout(pointer.dtype, dims))
+
+
+def _negate(self: Any) -> Any:
+    if self.dtype.is_ptr() or self.dtype.name == "int1":
+        return semantic.minus(self)
+    return make(np.negative(self.handle.data), self.layout)
+
+
+def _only_axes(parts: tuple[Any, ...]) -> bool:
+    return all(part is None or (isinstance(part, slice) and part == slice(None)) for part in parts)
+
+
+def _getitem(self: Any, slices: Any) -> Any:
+    """Indexing by `:` and `None` only, as Triton allows; anything else goes to Triton for its error."""
+    parts = slices if isinstance(slices, tuple) else (slices,)
+    parts = tuple(part.value if isinstance(part, tl.constexpr) else part for part in parts)
+    kept = sum(1 for part in parts if part is not None)
+    if (
+        self.layout.dims
+        and kept <= len(self.layout.dims)
+        and _only_axes(parts)
+    ):
+        remaining = list(self.layout.dims)
+        dims = [1 if part is None else remaining.pop(0) for part in parts]
+        return make(self.handle.data[parts], block_layout(self.dtype, (*dims, *remaining)))
+    return _builtin(tl.tensor.__dict__["__getitem__"])(self, parts)
+
+
+def _builtin(member: Callable[..., Any]) -> Callable[..., Any]:
+    """A Triton builtin, called with the interpreter's semantic."""
+
+    @functools.wraps(member)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        kwargs["_semantic"] = semantic
+        return member(*args, **kwargs)
+
+    return call
+
+
+builtin = _builtin
+
+
+def install() -> None:
+    """Give `Tensor` its operators, and make the interpreter produce nothing else."""
+    for name, member in vars(tl.tensor).items():
+        if tl.core.is_builtin(member):
+            setattr(Tensor, name, _builtin(member))
+    for name, member in inspect.getmembers(tl.math, tl.core.is_builtin):
+        # x.exp() and friends: registered on the class before they became builtins, so they miss the semantic.
+        if name in vars(tl.tensor):
+            setattr(Tensor, name, _builtin(member))
+    for name, operator in OPERATORS.items():
+        setattr(Tensor, f"__{name}__", _method(operator, reverse=False))
+        setattr(Tensor, f"__r{name}__", _method(operator, reverse=True))
+    Tensor.__neg__ = _negate
+    Tensor.__getitem__ = _getitem
+    Tensor.__hash__ = object.__hash__
+    semantic.tensor = Tensor
+    semantic.cast = _cast
+    semantic.broadcast_impl_value = _broadcast_values
+    semantic.binary_op_type_checking_impl = _check_operands
+    _install_handle()
+    _install_constexpr()
+
+
+def _install_handle() -> None:
+    """A handle without the dataclass's bookkeeping."""
+
+    def init(self: Any, data: Any, dtype: Any, attr: Any = None) -> None:
+        self.data = data
+        self.dtype = dtype
+        if attr is not None:
+            self.attr = attr
+
+    def set_attr(self: Any, key: str, value: Any) -> None:
+        self.__dict__.setdefault("attr", {})[key] = value
+
+    Handle.__init__ = init
+    Handle.set_attr = set_attr
+
+
+def _install_constexpr() -> None:
+    """A module-level constexpr beside a block is the block's business, not a constexpr of a block."""
+    names = ["add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"]
+    for name in [*(f"__{n}__" for n in names), "__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"]:
+        original = vars(tl.constexpr).get(name)
+        if original is not None:
+            setattr(tl.constexpr, name, _deferring(original))
+
+
+def _deferring(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    @functools.wraps(original)
+    def method(self: Any, other: Any) -> Any:
+        return NotImplemented if type(other) is Tensor else original(self, other)
+
+    return method
+
+
+# ---------------------------------------------------------------- shortened parts of the semantic
+
+
+def _cast(input: Any, dst_ty: Any, fp_downcast_rounding: Any = None) -> Any:  # noqa: A002 - Triton's name
+    source, target = input.type.scalar, dst_ty.scalar
+    if source.name == target.name:
+        return input
+    if fp_downcast_rounding is not None or source.is_ptr() or target.is_ptr() or target.name == "void":
+        return type(semantic).cast(semantic, input, dst_ty, fp_downcast_rounding)
+    return make(convert(input.handle.data, source, target), block_layout(target, input.layout.dims))
+
+
+def _broadcast_values(lhs: Any, rhs: Any) -> tuple[Any, Any]:
+    left, right = lhs.layout.dims, rhs.layout.dims
+    if left == right:
+        return lhs, rhs
+    dims = _broadcast(left, right)
+    if dims is None:
+        result: tuple[Any, Any] = type(semantic).broadcast_impl_value(semantic, lhs, rhs)
+        return result
+    if left != dims:
+        lhs = make(np.broadcast_to(lhs.handle.data, dims), block_layout(lhs.dtype, dims))
+    if right != dims:
+        rhs = make(np.broadcast_to(rhs.handle.data, dims), block_layout(rhs.dtype, dims))
+    return lhs, rhs
+
+
+def _check_operands(lhs: Any, rhs: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    if (
+        not args
+        and not kwargs
+        and type(lhs) is Tensor
+        and type(rhs) is Tensor
+        and lhs.type.name == rhs.type.name
+        and not lhs.dtype.is_ptr()
+    ):
+        return lhs, rhs
+    result: tuple[Any, Any] = type(semantic).binary_op_type_checking_impl(semantic, lhs, rhs, *args, **kwargs)
+    return result
