@@ -35,6 +35,10 @@ def prepare() -> dict[str, str]:
 
     # One thread: a forked process has no copy of a thread pool, and two workers share two cores.
     torch.set_num_threads(1)
+    # In deterministic mode torch.empty is filled with NaN, so that an unwritten output shows. The public function for
+    # it imports all of torch's compiler, five seconds' worth.
+    torch._C._set_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
     if os.environ.get("TRITON_INTERPRET") == "1":
         from grader.worker import interpreter
 
@@ -83,7 +87,6 @@ class Worker:
 
         assert self._entry is not None, "the judge loads before it calls"
         arguments = [self._view(tensor) for tensor in message["tensors"]]
-        torch.use_deterministic_algorithms(True, warn_only=True)  # fills torch.empty with NaN: unwritten shows
         log = OperatorLog()
         with interpreter.record(interpreter.Options(**message["interpreter"])) as record:
             try:

@@ -11,6 +11,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's class has no types
     """Counts operators by name, with the largest number of elements that one call of each took in or gave out."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: otherwise the first operator imports all of torch's compiler, which takes seconds in each worker."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._seen: dict[str, list[int]] = {}

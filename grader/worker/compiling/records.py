@@ -35,7 +35,7 @@ class CompiledKernel:
     num_warps: int
     grid: list[int]
     registers: int | None  # per thread
-    spills: int | None  # 32-bit registers per thread that spilled to local memory
+    spills: int | None  # 32-bit words per thread that are stored to local memory for want of registers
     stack_bytes: int | None  # per thread
     note: str = ""
 

@@ -6,6 +6,9 @@ wraps each call of an entry point in `record`. Imports only the standard library
 
 from __future__ import annotations
 
+import triton.language as tl
+from triton.runtime.interpreter import InterpretedFunction
+
 from . import access, atomics, dot, launch, libdevice, numerics, reductions, state, tensors, tuning
 from .launch import record
 from .state import Fault, Launch, Options, Record, Unsupported
@@ -19,10 +22,16 @@ def install() -> None:
     """Mend the interpreter, once per process; later calls do nothing.
 
     Names in `triton.language` are changed only while a kernel runs, so a compile in this process sees Triton as it is.
+
+    Raises:
+        RuntimeError: triton was imported without TRITON_INTERPRET=1.
+
     """
     global _installed
     if _installed:
         return
+    if not isinstance(tl.standard.sum, InterpretedFunction):
+        raise RuntimeError("TRITON_INTERPRET=1 must be in the environment before triton is imported")
     numerics.install()
     tensors.install()
     access.install()

@@ -31,7 +31,7 @@ class Layout:
         self.type = type_
         self.dtype = type_.scalar
         self.dims: tuple[int, ...] = tuple(type_.shape) if type_.is_block() else ()
-        self.shape = tuple(tl.constexpr(size) for size in self.dims)
+        self.shape = tl.core.tuple([tl.constexpr(size) for size in self.dims])
         self.numel = tl.constexpr(int(np.prod(self.dims, dtype=np.int64)))
 
 
