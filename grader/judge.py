@@ -68,7 +68,7 @@ class CaseJudge:
         worker = self._worker or self._load()
         if isinstance(worker, Verdict):
             return worker
-        shape = _output_shape(self._target.exercise, case)
+        shape = self._target.exercise.output_shape(shapes(case))
         size = prod(shape) * DTYPES[case.dtype].itemsize
         laid = worker.arena.lay(case, output_capacity([size]))
         worker.post(_call_message(case, laid, size, tf32=self._target.tf32))
@@ -124,12 +124,6 @@ class _Expected:
         return cls(inputs, values, allowed_error(values, scale, rms_scale, tolerance))
 
 
-def _output_shape(exercise: Exercise, case: Case) -> tuple[int, ...]:
-    """The shape of the result, from the oracle on tensors without data."""
-    inputs = [torch.empty(spec.shape, dtype=torch.float64, device="meta") for spec in case.tensors]
-    return tuple(exercise.oracle(*inputs, *(value for _, value in case.options)).shape)
-
-
 def _call_message(case: Case, laid: Laid, output_bytes: int, *, tf32: bool) -> dict[str, Any]:
     return {
         "kind": "call",
@@ -142,8 +136,8 @@ def _call_message(case: Case, laid: Laid, output_bytes: int, *, tf32: bool) -> d
 
 
 def _of_case(verdict: Verdict, case: Case) -> Verdict:
-    """The verdict with the case that showed it."""
-    if verdict.passed:
+    """The verdict with the case that showed it, where a case is to blame."""
+    if verdict.status in (Status.PASSED, Status.NOT_IMPLEMENTED, Status.NOT_MEASURED):
         return verdict
     return Verdict(verdict.status, f"{verdict.message} — {case.describe()}", verdict.hint, str(case), verdict.evidence)
 

@@ -158,7 +158,9 @@ class Zygote:
         raise InfrastructureError(f"the worker process could not be forked:\n{self.last_words()}")
 
     def stop(self, number: int) -> int | None:
-        """Kill a worker and everything it started; gives its exit code once it is gone, None if that can't be told."""
+        """Kill a worker and everything it started; its exit code once it is gone, None if that can't be told."""
+        if number in self._exited:
+            return self._exited[number]
         if self._control is None:
             return None
         try:
@@ -173,7 +175,7 @@ class Zygote:
         while number not in self._exited:
             if self._next_control(max(0.0, deadline - time.monotonic())) is None:
                 return None
-        return self._exited.pop(number)
+        return self._exited[number]
 
     def _next_control(self, timeout_s: float) -> protocol.Message | None:
         """The next message of the zygote; None when it has died or the time is over."""

@@ -172,6 +172,7 @@ class Exercise:
       of a sum), float64, broadcastable to the output.
     - rms_scale: for exercises with a dot product, the root of the sum of squared products: what the random errors of
       TF32 operands are proportional to.
+    - output_shape: the shape of the result for given input shapes.
     - reduction_length: how many terms are summed for one output element.
     - cases: for a check, the strategy of (tensors, options) to draw.
     - edge_cases: for a check, the cases that are always judged first, small ones first.
@@ -185,6 +186,7 @@ class Exercise:
     arguments: tuple[str, ...]
     oracle: Callable[..., Tensor]
     scale: Callable[..., Tensor]
+    output_shape: Callable[[Sequence[tuple[int, ...]]], tuple[int, ...]]
     reduction_length: Callable[[Sequence[tuple[int, ...]]], int]
     cases: Callable[[str], SearchStrategy[Inputs]]
     edge_cases: Callable[[str], Sequence[Inputs]]

@@ -86,6 +86,7 @@ EXERCISE = Exercise(
     oracle=oracle,
     scale=scale,
     rms_scale=rms_scale,
+    output_shape=lambda shapes: (shapes[0][0], shapes[1][1]),
     reduction_length=lambda shapes: shapes[0][-1],
     cases=cases,
     edge_cases=edge_cases,

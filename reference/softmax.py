@@ -90,6 +90,7 @@ EXERCISE = Exercise(
     arguments=("x",),
     oracle=oracle,
     scale=scale,
+    output_shape=lambda shapes: shapes[0],
     reduction_length=lambda shapes: shapes[0][-1],
     cases=cases,
     edge_cases=edge_cases,

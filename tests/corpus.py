@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
-from reference.exercise import DTYPES
 
-from grader.grading import Grading, Item
+from grader.grading import Grading
 from grader.rubric import Cases, ExerciseRubric, LoadedRubric, Rubric, load_rubric
 from grader.runner import Zygote
 from grader.submission import Submission
+from grader.verdict import Verdict
+from reference.exercise import DTYPES
+
+Verdicts = dict[tuple[str, str], Verdict]
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "submissions"
@@ -67,7 +70,7 @@ def rubric_for(exercise: str, file: str, **cases: float) -> LoadedRubric:
     return LoadedRubric(changed, loaded.path, loaded.sha256)
 
 
-def grade(entry: Entry, zygote: Zygote, **cases: float) -> dict[tuple[str, str], Item]:
-    """All items of an entry, judged: per check and dtype the verdict."""
+def grade(entry: Entry, zygote: Zygote, dtypes: Sequence[str] = tuple(DTYPES), **cases: float) -> Verdicts:
+    """The items of an entry, judged: per check and dtype the verdict."""
     grading = Grading(rubric_for(entry.exercise, entry.file, **cases), Submission(entry.folder), zygote)
-    return {(item.check, item.dtype): grading.grade(item).verdict for item in grading.items}
+    return {(item.check, item.dtype): grading.grade(item).verdict for item in grading.items if item.dtype in dtypes}

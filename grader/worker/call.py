@@ -43,6 +43,9 @@ def prepare() -> dict[str, str]:
         from grader.worker import interpreter
 
         interpreter.install()
+        from grader.worker.warmup import warm_up
+
+        warm_up()
     return {
         "torch": torch.__version__,
         "triton": triton.__version__,

@@ -87,11 +87,11 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
         # Neighbours in memory are neighbours down a column: a tile must be tall to read whole cache lines.
         kernel, block_m, block_n, warps = softmax_online_kernel, 64, min(block_n, 64), 8
     elif block_n > MAX_ROW:
-        kernel, block_m, block_n, warps = softmax_online_kernel, 1, 8192, 16
+        kernel, block_m, block_n, warps = softmax_online_kernel, 1, 16384, 16
     else:
         # Short rows share a program, so that no thread is idle.
         kernel, block_m = softmax_kernel, min(max(1, 2048 // block_n), triton.next_power_of_2(M))
-        warps = min(max(4, block_n // 1024), 32)
+        warps = min(max(4, block_n // 256), 32)
     grid = (triton.cdiv(M, block_m),)
     kernel[grid](x, y, M, N, *x.stride(), *y.stride(), BLOCK_M=block_m, BLOCK_N=block_n, num_warps=warps)
     return y

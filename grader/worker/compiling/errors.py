@@ -93,8 +93,9 @@ def explain(error: BaseException, kernel: Any, jits: Iterable[Any], files: Abstr
         return Finding(clean(text, kernel), file, int(line))
     if reasons := _PTXAS.findall(f"{error}\n{log}"):
         return Finding(clean("ptxas: " + "\n".join(dict.fromkeys(reasons)), kernel))
-    if "PassManager::run failed" in message and (reasons := re.findall(r"error: (.+)", log)):
-        message = clean("\n".join(dict.fromkeys(reasons)), kernel)
+    if "PassManager::run failed" in message:
+        reasons = [each for each in dict.fromkeys(re.findall(r"error: (.+)", log)) if "MLIR pass pipeline" not in each]
+        message = clean("\n".join(reasons) or "a pass of the compiler failed and gave no reason", kernel)
     for jit in own:
         for pattern in _NAMED:
             if (name := pattern.search(message)) and (line := _mention(jit, name[1].rpartition(".")[2])):

@@ -107,12 +107,17 @@ class Launches:
         try:
             for config in configs[:_MAX_CONFIGS]:
                 self._config = ", ".join(f"{name}={value}" for name, value in config.all_kwargs().items())
+                if conflicts := sorted(kwargs.keys() & config.kwargs.keys()):
+                    # Triton's words; its ValueError comes out of the launch.
+                    caller = errors.launch_line(inspect.currentframe(), self._files)
+                    message = f"Conflicting meta-parameters: {', '.join(conflicts)}. They are set by the autotuner."
+                    self._report(_innermost(tuner), _placed(errors.Finding(message), caller), stage="compile")
+                    break
                 arguments = {**tuner.nargs, **kwargs, **config.all_kwargs()}
                 # Hooks may shape what is compiled, as block shapes of descriptors made on the host.
                 if config.pre_hook is not None:
                     config.pre_hook(arguments)
                 tuner.pre_hook(arguments)
-                # A name set twice raises in the call, as it does in Triton.
                 tuner.fn.run(*args, **kwargs, **config.all_kwargs())
                 tuner.post_hook(arguments, exception=None)
         finally:
@@ -210,6 +215,13 @@ class Launches:
             "tuning": self._tuning,
             "skippable": False,
         }
+
+
+def _innermost(tuner: Any) -> Any:
+    jit = tuner.fn
+    while not isinstance(jit, JITFunction):
+        jit = jit.fn
+    return jit
 
 
 def _placed(found: errors.Finding, place: errors.Finding) -> errors.Finding:

@@ -36,6 +36,7 @@ class Rewiring:
         self._stood_for = stood_for
         self._done: dict[int, tuple[Any, Any]] = {}  # id → the object (kept alive) and what replaces it
         self._names: set[str] = set()
+        self._folders: set[Path] = set()
         self.files: set[str] = set()
         self.jits: list[Any] = []
 
@@ -46,8 +47,15 @@ class Rewiring:
         self._names.add(module.__name__)
         if file := getattr(module, "__file__", None):
             self.files.add(file)
+            self._folders.add(Path(file).parent)
         drop_injected(module)
         self.replace(vars(module))
+
+    def _is_sibling(self, module: ModuleType) -> bool:
+        file = getattr(module, "__file__", None)
+        if not file or "site-packages" in Path(file).parts:
+            return False
+        return any(folder in Path(file).parents for folder in self._folders)
 
     def replace(self, value: Any) -> Any:
         """What should stand where `value` stands; containers and closures are changed in place where they can be."""
@@ -71,6 +79,9 @@ class Rewiring:
             case JITFunction():
                 self._function(value.fn)
                 self.jits.append(value)
+            case ModuleType():
+                if self._is_sibling(value):
+                    self.module(value)
             case FunctionType():
                 self._function(value)
             case MethodType():
@@ -115,7 +126,7 @@ class Rewiring:
         if not isinstance(function, FunctionType) or function.__code__.co_filename.startswith(TRITON_FOLDER):
             return
         home = sys.modules.get(function.__module__)
-        if home is not None and vars(home) is function.__globals__ and _has_kernels(home):
+        if home is not None and vars(home) is function.__globals__ and (_has_kernels(home) or self._is_sibling(home)):
             self.module(home)
         for cell in function.__closure__ or ():
             try:

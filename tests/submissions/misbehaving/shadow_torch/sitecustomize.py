@@ -1,0 +1,3 @@
+"""Runs at the start of every Python process that finds it."""
+
+print("HIJACKED sitecustomize")

@@ -1,0 +1,7 @@
+"""Softmax with a colon missing."""
+
+import torch
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor
+    return x
