@@ -23,6 +23,7 @@ def softmax_kernel(x_ptr, y_ptr, N, rs, cs, BLOCK: tl.constexpr):
         cols = start + tl.arange(0, BLOCK)
         x = tl.load(x_ptr + row * rs + cols * cs, mask=cols < N, other=-float("inf")).to(tl.float32)
         tl.store(y_ptr + row * N + cols, tl.exp(x - m) / s, mask=cols < N)
+        start += BLOCK
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton.language as tl
 from triton.runtime.interpreter import InterpretedFunction
 
-from . import access, atomics, dot, launch, libdevice, numerics, reductions, state, tensors, tuning
+from . import access, atomics, dot, launch, libdevice, numerics, reductions, semantics, shortcuts, state, tuning
 from .launch import record
 from .state import Fault, Launch, Options, Record, Unsupported
 
@@ -33,12 +33,12 @@ def install() -> None:
     if not isinstance(tl.standard.sum, InterpretedFunction):
         raise RuntimeError("TRITON_INTERPRET=1 must be in the environment before triton is imported")
     numerics.install()
-    tensors.install()
+    semantics.install()
     access.install()
     atomics.install(lambda: state.current.session.memory)
     dot.install()
     libdevice.install()
     reductions.install()
     tuning.install()
-    launch.install([*reductions.patches(), *libdevice.patches()])
+    launch.install([*reductions.patches(), *libdevice.patches(), *shortcuts.patches()])
     _installed = True

@@ -1,4 +1,4 @@
-"""The builder's loads, stores, block pointers and descriptors, routed through the checked memory (untrusted worker side).
+"""The builder's loads and stores, block pointers and descriptors on checked memory (untrusted worker side).
 
 The builder's signatures differ between Triton versions in their cache arguments, which mean nothing here.
 """

@@ -52,10 +52,10 @@ def update(
     addresses: Array,
     mask: Array,
     dtype: Any,
-    change: Callable[[Array, Array], Array],
+    change: Callable[..., Array],
     *lane_operands: Array,
 ) -> Array:
-    """Replace each active element by `change(old, lane numbers)`; returns the old values, zero in inactive lanes."""
+    """Replace each active element by `change(old, its operands)`; returns the old values, zero in inactive lanes."""
     kind = numerics.memory_dtype(dtype)
     size = kind.itemsize
     active = np.broadcast_to(mask, addresses.shape)

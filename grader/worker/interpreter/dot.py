@@ -21,18 +21,24 @@ Array = np.ndarray[Any, Any]
 Handle = interpreter.TensorHandle
 
 
-def _dot(_builder: Any, a: Any, b: Any, d: Any, input_precision: Any = None, *_: Any) -> Any:
-    dtype = d.dtype.scalar
-    left, right = a.data, b.data
-    if left.dtype.kind in "iu":  # exact in float64, and much faster than numpy's integer product
-        product = np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
-        return Handle((product + d.data).astype(d.data.dtype), dtype)
-    if a.dtype.scalar.name == "fp32" and input_precision == ir.INPUT_PRECISION.TF32:
+def product(left: Array, right: Array, dtype: Any, input_precision: Any) -> Array:
+    """The matrix product of two float blocks of `dtype`, in float32 (float64 for float64)."""
+    if dtype.name == "fp32" and input_precision == ir.INPUT_PRECISION.TF32:
         if state.current.session.options.tf32:
             left, right = round_tf32(left), round_tf32(right)
     elif left.dtype == np.float16 or right.dtype == np.float16:
         left, right = left.astype(np.float32), right.astype(np.float32)
-    return Handle(rounded(np.matmul(left, right) + d.data, dtype), dtype)
+    result: Array = np.matmul(left, right)
+    return result
+
+
+def _dot(_builder: Any, a: Any, b: Any, d: Any, input_precision: Any = None, *_: Any) -> Any:
+    dtype = d.dtype.scalar
+    left, right = a.data, b.data
+    if left.dtype.kind in "iu":  # exact in float64, and much faster than numpy's integer product
+        sums = np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)
+        return Handle((sums + d.data).astype(d.data.dtype), dtype)
+    return Handle(rounded(product(left, right, a.dtype.scalar, input_precision) + d.data, dtype), dtype)
 
 
 def _unpack_e2m1(data: Array, axis: int) -> Array:
@@ -67,7 +73,8 @@ def _scaled_operand(value: Any, scale: Any, kind: Any, k_packed: bool, is_right:
     factors = _scale_values(scale)
     length = data.shape[-2 if is_right else -1]
     factors = np.repeat(factors, length // factors.shape[-1], axis=-1)
-    return data * (np.swapaxes(factors, -1, -2) if is_right else factors)
+    result: Array = data * (np.swapaxes(factors, -1, -2) if is_right else factors)
+    return result
 
 
 def _dot_scaled(

@@ -91,7 +91,8 @@ def _nearest_index(name: str, values: Array) -> Array:
     magnitude = np.abs(values).astype(np.float64)
     index = np.searchsorted(midpoints, magnitude, side="left")
     tie = midpoints[np.minimum(index, midpoints.size - 1)] == magnitude
-    return index + (tie & (index % 2 == 1))
+    result: Array = index + (tie & (index % 2 == 1))
+    return result
 
 
 def round_fp8(name: str, values: Array) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from . import state
-from .tensors import Tensor, block_layout, builtin, make, semantic
+from .tensors import Tensor, block_layout, builtin, make, number_type, semantic
 
 _MISSING = object()
 # A waiting loop that saw the same memory this often will see it for ever: programs run one after the other here.
@@ -114,7 +115,7 @@ def _bound(value: Any) -> tuple[int, str]:
         return int(value.__index__()), value.dtype.name
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"for loop bounds and step must all be ints, are {type(value).__name__}")
-    return value, semantic.to_tensor_type(value).name
+    return value, number_type(value).name
 
 
 def loop_range(start: Any, stop: Any = None, step: Any = 1, **_options: Any) -> Iterator[Any]:
@@ -147,6 +148,7 @@ class WhileGuard:
         self.progress = -1
 
     def __call__(self, condition: Any) -> Any:
+        """Pass the loop's condition through."""
         memory = state.current.session.memory
         waits = memory.version == self.version and memory.progress != self.progress
         self.version, self.progress = memory.version, memory.progress
@@ -159,6 +161,21 @@ class WhileGuard:
 def _static_assert(condition: Any, message: Any = "") -> None:
     if not tl.core._unwrap_if_constexpr(condition):
         raise AssertionError(message)
+
+
+def _hint(block: Any, _values: Any) -> Any:
+    """`tl.multiple_of` and the like promise something to the compiler and compute nothing."""
+    return block
+
+
+def _dot_scaled(*args: Any, **kwargs: Any) -> Any:
+    """`tl.dot_scaled` looks into its format names, which the compiler wraps and Python doesn't."""
+    wrapped = [tl.constexpr(arg) if isinstance(arg, str) else arg for arg in args]
+    named = {name: tl.constexpr(arg) if isinstance(arg, str) else arg for name, arg in kwargs.items()}
+    return builtin(_ORIGINAL_DOT_SCALED)(*wrapped, **named)
+
+
+_ORIGINAL_DOT_SCALED = tl.core.dot_scaled
 
 
 class Patches:
@@ -205,11 +222,9 @@ def _recorded() -> list[tuple[Any, str, Any]]:
     """The interpreter's own patches: it applies them on every call, here they are taken down once."""
 
     def stub() -> None:
-        """Stand for a kernel: only the globals count."""
+        """Stand for a kernel: only its globals count."""
 
-    stub.__globals__  # noqa: B018 - documents what `_patch_lang` looks at
-    kernel = type(stub)(stub.__code__, {"tl": tl, "core": tl.core})
-    scope = interpreter._patch_lang(kernel)
+    scope = interpreter._patch_lang(types.FunctionType(stub.__code__, {"tl": tl, "core": tl.core}))
     changed = [(owner, name) for owner, name, _ in scope._changes]
     result = [(owner, name, vars(owner)[name]) for owner, name in changed if owner is not tl.tensor]
     scope.restore()
@@ -232,5 +247,7 @@ def _replacements() -> list[tuple[Any, str, Any]]:
         "range": loop_range,
         "static_range": _static_range,
         "static_assert": _static_assert,
+        "dot_scaled": _dot_scaled,
+        **dict.fromkeys(("multiple_of", "max_contiguous", "max_constancy"), _hint),
     }
     return [(owner, name, value) for owner in (tl, tl.core) for name, value in values.items()]

@@ -11,7 +11,7 @@ import inspect
 import operator
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ def record(options: state.Options) -> Iterator[state.Record]:
         return original(self)
 
     with state.switch(session):
-        torch.Tensor.data_ptr = data_ptr  # type: ignore[method-assign]
+        torch.Tensor.data_ptr = data_ptr  # type: ignore[method-assign,assignment]
         try:
             yield session.record
         finally:
@@ -123,7 +123,7 @@ def _scalar(value: float, annotation: str) -> Tensor:
         dtype = tl.float32
     source = dtype
     if annotation[:1] in "ifub" and annotation not in ("", "int", "float", "bool"):
-        declared = tl.core.str_to_ty(annotation, None)
+        declared = tl.str_to_ty(annotation, None)
         if isinstance(declared, tl.core.dtype) and not declared.is_ptr():
             dtype = declared
     wide = {"i": np.int64, "f": np.float64}.get("f" if isinstance(value, float) else "i")
@@ -270,6 +270,8 @@ def run_programs(
 
 def install(extra_patches: list[tuple[Any, str, Any]]) -> None:
     """Route launches and calls of interpreted functions through this module."""
+    # Triton imports more of itself on the first use of this; under the patches those modules would keep our functions.
+    jit.mangle_type(torch.empty(0))
     runtime.patches = Patches(extra_patches)
     runtime.stand_ins = runtime.patches.stand_ins()
 
@@ -278,8 +280,9 @@ def install(extra_patches: list[tuple[Any, str, Any]]) -> None:
             launch(self, grid, args, kwargs)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with nullcontext() if runtime.patches.active else runtime.patches:
-            return rewritten(self.fn)(*args, **kwargs)
+        if not runtime.patches.active:
+            raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")
+        return rewritten(self.fn)(*args, **kwargs)
 
     interpreter.InterpretedFunction.run = run
     interpreter.InterpretedFunction.__call__ = call

@@ -47,7 +47,8 @@ def _bessel_i(order: int) -> Function:
     def function(x: Array) -> Array:
         # The integral of exp(x cos t) cos(n t) over a half period: the midpoint rule converges geometrically.
         angle = nodes.reshape((-1,) + (1,) * x.ndim)
-        return np.mean(np.exp(x * np.cos(angle)) * np.cos(order * angle), axis=0)
+        result: Array = np.mean(np.exp(x * np.cos(angle)) * np.cos(order * angle), axis=0)
+        return result
 
     return function
 
@@ -56,7 +57,8 @@ def _bessel_j(order: int) -> Function:
     def function(x: Array) -> Array:
         count = 400 + 2 * int(np.nanmax(np.abs(np.where(np.isfinite(x), x, 0)), initial=0))
         angle = ((np.arange(count) + 0.5) * math.pi / count).reshape((-1,) + (1,) * x.ndim)
-        return np.mean(np.cos(order * angle - x * np.sin(angle)), axis=0)
+        result: Array = np.mean(np.cos(order * angle - x * np.sin(angle)), axis=0)
+        return result
 
     return function
 
@@ -130,7 +132,8 @@ def _bit_count(x: Array) -> Array:
 def _bit_count_loop(x: Array) -> Array:
     unsigned = x.view(f"u{x.dtype.itemsize}")
     bits = [(unsigned >> unsigned.dtype.type(i)) & unsigned.dtype.type(1) for i in range(8 * x.dtype.itemsize)]
-    return np.sum(bits, axis=0)
+    result: Array = np.sum(bits, axis=0)
+    return result
 
 
 def _leading_zeros(x: Array) -> Array:
@@ -139,7 +142,8 @@ def _leading_zeros(x: Array) -> Array:
     for shift in (1, 2, 4, 8, 16, 32):
         if shift < width:
             unsigned |= unsigned >> unsigned.dtype.type(shift)
-    return width - _bit_count(unsigned)
+    result: Array = width - _bit_count(unsigned)
+    return result
 
 
 def _first_set(x: Array) -> Array:
@@ -223,13 +227,13 @@ def _conversion(symbol: str, values: Array) -> Array | None:
     return result
 
 
-def evaluate(symbol: str, operands: list[Any], result_dtype: Any) -> Array:
-    """The value of a libdevice function on handles; stops as unsupported where there is no numpy equivalent."""
+def _evaluated(symbol: str, operands: list[Any], result_dtype: Any) -> Array | None:
+    """The value of a libdevice function on handles; None where there is no numpy equivalent."""
     arrays = [operand.data for operand in operands]
     name = _meaning(symbol)
     integral = bool(arrays) and arrays[0].dtype.kind in "iu"
     if name in _TESTS:
-        return _TESTS[name](arrays[0]).astype(numpy_dtype(result_dtype))
+        return np.asarray(_TESTS[name](arrays[0])).astype(numpy_dtype(result_dtype))
     if name in _INTEGER and integral:
         result = np.asarray(_INTEGER[name](*arrays))
         return result.astype(np.uint64 if result_dtype.is_int_unsigned() else np.int64).astype(
@@ -242,12 +246,15 @@ def evaluate(symbol: str, operands: list[Any], result_dtype: Any) -> Array:
     if converted is not None:
         source = tl.float64 if converted.dtype == np.float64 else tl.float32
         return convert(converted, source, result_dtype)
-    state.unsupported(f"libdevice function {symbol}")
+    return None
 
 
 def _extern(_builder: Any, _name: str, _path: str, symbol: str, operands: list[Any], ret_type: Any, *_: Any) -> Any:
     dtype = ret_type.scalar
-    return interpreter.TensorHandle(evaluate(symbol, operands, dtype), dtype)
+    data = _evaluated(symbol, operands, dtype)
+    if data is None:
+        state.unsupported(f"libdevice function {symbol}")
+    return interpreter.TensorHandle(data, dtype)
 
 
 def _inline_assembly(_builder: Any, text: str, *_: Any) -> Any:
@@ -276,12 +283,11 @@ def patches() -> list[tuple[Any, str, Any]]:
     for name, member in inspect.getmembers(cuda_libdevice, inspect.isfunction):
         if member.__module__ == cuda_libdevice.__name__:
             changes.append((cuda_libdevice, name, _called(member)))
-    for name, member in inspect.getmembers(generic, inspect.isfunction):
+    for name, _stub in inspect.getmembers(generic, inspect.isfunction):
         target = getattr(cuda_libdevice, name, None)
         changes.append((generic, name, _missing(name) if target is None else _called(target)))
-    for name, member in inspect.getmembers(cuda, callable):
-        if tl.core.is_builtin(member):
-            changes.append((cuda, name, _called(member)))
+    for name, builtin in inspect.getmembers(cuda, tl.core.is_builtin):
+        changes.append((cuda, name, _called(builtin)))
     return changes
 
 

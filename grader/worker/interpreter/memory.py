@@ -21,7 +21,9 @@ from .regions import TAG_SHIFT, Region, Regions
 Array = np.ndarray[Any, Any]
 
 _OWN_FOLDERS = tuple(
-    str(Path(path).resolve().parent) + "/" for path in (__file__, triton.__file__, np.__file__) if path is not None
+    f"{folder}/"
+    for module in (__file__, triton.__file__, np.__file__)
+    for folder in {Path(module).parent, Path(module).resolve().parent}
 )
 _ZERO = np.uint64(0)
 _POISON_BYTE = 0x6B

@@ -15,6 +15,7 @@ import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime import interpreter
 
+from . import special
 from .formats import (
     NARROW,
     bits_dtype,
@@ -106,7 +107,8 @@ def convert(values: Array, source: Any, target: Any) -> Array:
         widens = source.name in NARROW and target.name == "bf16"
         return values if widens else round_narrow(target.name, values)
     if target.name == "int1":
-        return values != 0
+        truth: Array = values != 0
+        return truth
     if source.name in _FLOATS and target.name not in _FLOATS:
         return _to_integer(values, target.name)
     return values.astype(_NUMPY[target.name])
@@ -186,6 +188,11 @@ def _bitcast(_builder: Any, src: Any, dst_type: Any) -> Any:
     return Handle(bitcast(src.data, source, target), target)
 
 
+def _int_to_ptr(_builder: Any, src: Any, dst_type: Any) -> Any:
+    wide = src.data.astype(np.int64) if src.data.dtype.kind == "i" else src.data
+    return Handle(wide.astype(np.uint64), dst_type.scalar)
+
+
 def _fma(_builder: Any, x: Any, y: Any, z: Any) -> Any:
     # The product of two float32 is exact in float64, so only the sum's double rounding remains.
     dtype = z.dtype.scalar
@@ -240,9 +247,7 @@ def _high_half(left: Array, right: Array) -> Array:
 
 def erf(values: Array) -> Array:
     """Error function in float64, rounded to the dtype of `values`."""
-    from .special import erf as erf64
-
-    return erf64(values.astype(np.float64)).astype(values.dtype)
+    return special.erf(values.astype(np.float64)).astype(values.dtype)
 
 
 def _rsqrt(values: Array) -> Array:
@@ -288,7 +293,8 @@ def install() -> None:
         setattr(Builder, f"create_{name}", _cast)
     Builder.cast_impl = _cast
     Builder.create_fp_to_fp = _fp_to_fp
-    Builder.create_bitcast = Builder.create_int_to_ptr = Builder.create_ptr_to_int = _bitcast
+    Builder.create_bitcast = Builder.create_ptr_to_int = _bitcast
+    Builder.create_int_to_ptr = _int_to_ptr
     Builder.create_fma, Builder.create_clampf = _fma, _clamp
     Builder.create_idiv = Builder.create_sdiv = Builder.create_udiv = _idiv
     Builder.create_ashr, Builder.create_lshr = _shift_right(True), _shift_right(False)

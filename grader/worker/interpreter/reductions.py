@@ -26,15 +26,17 @@ def _tree_sum(data: Array, axis: int, dtype: Any) -> Array:
     while data.shape[0] > 1:
         half = data.shape[0] // 2
         data = rounded(data[:half] + data[half:], dtype)
-    return data[0]
+    result: Array = data[0]
+    return result
 
 
 def _sum(data: Array, axis: int, dtype: Any) -> Array:
     if dtype.name in ("fp16", "bf16"):
         if state.current.session.options.accumulate_16bit:
             return _tree_sum(data, axis, dtype)
-        return rounded(np.sum(data, axis=axis, dtype=np.float32), dtype)
-    return np.add.reduce(data, axis=axis, dtype=data.dtype)
+        return rounded(np.asarray(np.sum(data, axis=axis, dtype=np.float32, keepdims=True)), dtype).squeeze(axis)
+    result: Array = np.add.reduce(data, axis=axis, dtype=data.dtype)
+    return result
 
 
 def _wrap(data: Array, dtype: Any) -> Tensor:
@@ -191,5 +193,5 @@ def install() -> None:
     """Make the methods of blocks use the same functions."""
     Tensor.reduce = reduce
     Tensor.associative_scan = associative_scan
-    interpreter.ReduceOps.apply = lambda self, input: reduce(input, self.axis, self.combine_fn, self.keep_dims)
-    interpreter.ScanOps.apply = lambda self, input: associative_scan(input, self.axis, self.combine_fn, self.reverse)
+    interpreter.ReduceOps.apply = lambda self, inputs: reduce(inputs, self.axis, self.combine_fn, self.keep_dims)
+    interpreter.ScanOps.apply = lambda self, inputs: associative_scan(inputs, self.axis, self.combine_fn, self.reverse)

@@ -65,7 +65,7 @@ class Region:
         array = self._flat.get(dtype)
         if array is None:
             memory = (ctypes.c_char * self.span).from_address(self.low)
-            array = np.frombuffer(memory, dtype=dtype, count=self.span // dtype.itemsize)
+            array = np.frombuffer(memory, dtype=dtype, count=self.span // dtype.itemsize)  # type: ignore[call-overload]
             self._flat[dtype] = array
         return array
 

@@ -1,6 +1,7 @@
 """Special functions that numpy lacks, vectorised without scipy (untrusted worker side).
 
-`erf` and `erfc` are Taylor expansions around a fine grid whose values the standard library gives. The rest go through the standard library element by element.
+`erf` and `erfc` are Taylor expansions around a fine grid whose values the standard library gives. The rest go through
+the standard library element by element.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def erf(x: Array) -> Array:
     index = np.rint(np.nan_to_num(magnitude) * _STEP).astype(np.int64)
     centre = _nodes(last)[index]
     value = _grid_values("erf", last)[index] + _gaussian_series(centre, magnitude - centre, _TERMS)
-    return np.copysign(value, x)
+    result: Array = np.copysign(value, x)
+    return result
 
 
 def erfc(x: Array) -> Array:
@@ -76,7 +78,8 @@ def elementwise(name: str, *operands: Array) -> Array:
         except OverflowError:
             return math.inf
 
-    return np.vectorize(guarded, otypes=[np.float64])(*operands)
+    result: Array = np.vectorize(guarded, otypes=[np.float64])(*operands)
+    return result
 
 
 def normal_quantile(p: Array) -> Array:

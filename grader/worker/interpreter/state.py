@@ -26,7 +26,7 @@ class Options:
 
 @dataclass
 class Launch:
-    """One kernel launch: its name, its grid padded to three numbers, the autotune configuration, how many there were."""
+    """One kernel launch: its name, its grid padded to three numbers, the configuration chosen and of how many."""
 
     kernel: str
     grid: list[int]

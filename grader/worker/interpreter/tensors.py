@@ -7,7 +7,6 @@ pair of operand types; whatever a plan doesn't cover takes Triton's path, which 
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -94,11 +93,27 @@ def make(data: Array, layout: Layout) -> Tensor:
 
 
 @functools.cache
-def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
+def broadcast_dims(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The common shape, or None."""
     try:
         return np.broadcast_shapes(left, right)
     except ValueError:
         return None
+
+
+def number_type(value: Any) -> Any:
+    """The Triton type of a Python number."""
+    if isinstance(value, bool):
+        return tl.int1
+    if isinstance(value, int):
+        for dtype in (tl.int32, tl.uint32, tl.int64, tl.uint64):
+            if dtype.get_int_min_value() <= value <= dtype.get_int_max_value():
+                return dtype
+        raise ValueError(f"Nonrepresentable integer {value}.")
+    magnitude = abs(value)
+    # A float32 unless it would overflow, or lose bits as a subnormal.
+    fits = magnitude in (0.0, float("inf")) or value != value or 2.0**-126 <= magnitude <= (2 - 2**-23) * 2.0**127
+    return tl.float32 if fits else tl.float64
 
 
 # ---------------------------------------------------------------- operators
@@ -128,7 +143,7 @@ def _result_types(kind: str, left: Any, left_scalar: bool, right: Any, right_sca
     return dtype
 
 
-class _Operator:
+class Operator:
     """A binary operator of `Tensor`, with its plans."""
 
     def __init__(self, name: str, kind: str, function: Callable[..., Array], slow: Callable[[Any, Any], Any]) -> None:
@@ -136,6 +151,7 @@ class _Operator:
         self.plans: dict[tuple[str, str], _Plan | None] = {}
 
     def tensors(self, left: Any, right: Any) -> Any:
+        """The operator on two tensors."""
         key = (left.type.name, right.type.name)
         try:
             plan = self.plans[key]
@@ -154,7 +170,7 @@ class _Operator:
     def _plan(self, left: Any, right: Any) -> _Plan | None:
         if left.dtype.is_ptr() or right.dtype.is_ptr():
             return None
-        dims = _broadcast(left.layout.dims, right.layout.dims)
+        dims = broadcast_dims(left.layout.dims, right.layout.dims)
         if dims is None:
             return None
         dtype = _result_types(self.kind, left.dtype, False, right.dtype, False)
@@ -163,7 +179,8 @@ class _Operator:
         return _Plan(left.dtype, right.dtype, dtype, block_layout(tl.int1 if self.kind == "compare" else dtype, dims))
 
     def number(self, tensor: Any, value: Any, reverse: bool) -> Any:
-        value_dtype = semantic.to_tensor_type(value)
+        """The operator on a tensor and a Python number; `reverse` where the number comes first."""
+        value_dtype = number_type(value)
         key = (tensor.type.name, f"r {value_dtype.name}" if reverse else value_dtype.name)
         try:
             plan = self.plans[key]
@@ -192,7 +209,7 @@ def _fits(value: Any, dtype: Any) -> bool:
     if is_float(dtype):
         return True
     if dtype.name == "int1":
-        return 0 <= value <= 1
+        return bool(0 <= value <= 1)
     return bool(dtype.get_int_min_value() <= value <= dtype.get_int_max_value())
 
 
@@ -212,26 +229,27 @@ def _slow(method: str, *extra: Any) -> Callable[[Any, Any], Any]:
 OPERATORS = {
     operator.name: operator
     for operator in (
-        _Operator("add", "arithmetic", np.add, _slow("add", False)),
-        _Operator("sub", "arithmetic", np.subtract, _slow("sub", False)),
-        _Operator("mul", "arithmetic", np.multiply, _slow("mul", False)),
-        _Operator("truediv", "truediv", np.divide, _slow("truediv")),
-        _Operator("floordiv", "integer", divide_integers, _slow("floordiv")),
-        _Operator("mod", "integer", _remainder, _slow("mod")),
-        _Operator("lt", "compare", np.less, _slow("less_than")),
-        _Operator("le", "compare", np.less_equal, _slow("less_equal")),
-        _Operator("gt", "compare", np.greater, _slow("greater_than")),
-        _Operator("ge", "compare", np.greater_equal, _slow("greater_equal")),
-        _Operator("eq", "compare", np.equal, _slow("equal")),
-        _Operator("ne", "compare", np.not_equal, _slow("not_equal")),
+        Operator("add", "arithmetic", np.add, _slow("add", False)),
+        Operator("sub", "arithmetic", np.subtract, _slow("sub", False)),
+        Operator("mul", "arithmetic", np.multiply, _slow("mul", False)),
+        Operator("truediv", "truediv", np.divide, _slow("truediv")),
+        Operator("floordiv", "integer", divide_integers, _slow("floordiv")),
+        Operator("mod", "integer", _remainder, _slow("mod")),
+        Operator("lt", "compare", np.less, _slow("less_than")),
+        Operator("le", "compare", np.less_equal, _slow("less_equal")),
+        Operator("gt", "compare", np.greater, _slow("greater_than")),
+        Operator("ge", "compare", np.greater_equal, _slow("greater_equal")),
+        Operator("eq", "compare", np.equal, _slow("equal")),
+        Operator("ne", "compare", np.not_equal, _slow("not_equal")),
     )
 }
 
 
-def _method(operator: _Operator, reverse: bool) -> Callable[[Any, Any], Any]:
+def method(operator: Operator, reverse: bool) -> Callable[[Any, Any], Any]:
+    """A method of `Tensor`; `reverse` for the one Python calls on the right operand."""
     pointers = operator.name in ("add", "sub")
 
-    def method(self: Any, other: Any) -> Any:
+    def apply(self: Any, other: Any) -> Any:
         if type(other) is Tensor:
             if pointers and self.dtype.is_ptr() and not reverse:
                 return add_to_pointer(self, other, operator)
@@ -242,7 +260,7 @@ def _method(operator: _Operator, reverse: bool) -> Callable[[Any, Any], Any]:
             return operator.number(self, other, reverse)
         return operator.slow(other, self) if reverse else operator.slow(self, other)
 
-    return method
+    return apply
 
 
 @functools.cache
@@ -250,10 +268,10 @@ def _element_bytes(bits: int) -> np.int64:
     return np.int64(max(1, bits // 8))
 
 
-def add_to_pointer(pointer: Any, offset: Any, operator: _Operator) -> Any:
+def add_to_pointer(pointer: Any, offset: Any, operator: Operator) -> Any:
     """Pointer plus or minus an integer block."""
     element = pointer.dtype.element_ty
-    dims = _broadcast(pointer.layout.dims, offset.layout.dims)
+    dims = broadcast_dims(pointer.layout.dims, offset.layout.dims)
     data = offset.handle.data
     if dims is None or element.is_block() or data.dtype.kind not in "iu" or offset.dtype.is_ptr():
         return operator.slow(pointer, offset)
@@ -261,7 +279,8 @@ def add_to_pointer(pointer: Any, offset: Any, operator: _Operator) -> Any:
     return make(operator.function(pointer.handle.data, steps), block_layout(pointer.dtype, dims))
 
 
-def _negate(self: Any) -> Any:
+def negate(self: Any) -> Any:
+    """Unary minus."""
     if self.dtype.is_ptr() or self.dtype.name == "int1":
         return semantic.minus(self)
     return make(np.negative(self.handle.data), self.layout)
@@ -271,23 +290,19 @@ def _only_axes(parts: tuple[Any, ...]) -> bool:
     return all(part is None or (isinstance(part, slice) and part == slice(None)) for part in parts)
 
 
-def _getitem(self: Any, slices: Any) -> Any:
+def getitem(self: Any, slices: Any) -> Any:
     """Indexing by `:` and `None` only, as Triton allows; anything else goes to Triton for its error."""
     parts = slices if isinstance(slices, tuple) else (slices,)
     parts = tuple(part.value if isinstance(part, tl.constexpr) else part for part in parts)
     kept = sum(1 for part in parts if part is not None)
-    if (
-        self.layout.dims
-        and kept <= len(self.layout.dims)
-        and _only_axes(parts)
-    ):
+    if self.layout.dims and kept <= len(self.layout.dims) and _only_axes(parts):
         remaining = list(self.layout.dims)
         dims = [1 if part is None else remaining.pop(0) for part in parts]
         return make(self.handle.data[parts], block_layout(self.dtype, (*dims, *remaining)))
-    return _builtin(tl.tensor.__dict__["__getitem__"])(self, parts)
+    return builtin(tl.tensor.__dict__["__getitem__"])(self, parts)
 
 
-def _builtin(member: Callable[..., Any]) -> Callable[..., Any]:
+def builtin(member: Callable[..., Any]) -> Callable[..., Any]:
     """A Triton builtin, called with the interpreter's semantic."""
 
     @functools.wraps(member)
@@ -296,103 +311,3 @@ def _builtin(member: Callable[..., Any]) -> Callable[..., Any]:
         return member(*args, **kwargs)
 
     return call
-
-
-builtin = _builtin
-
-
-def install() -> None:
-    """Give `Tensor` its operators, and make the interpreter produce nothing else."""
-    for name, member in vars(tl.tensor).items():
-        if tl.core.is_builtin(member):
-            setattr(Tensor, name, _builtin(member))
-    for name, member in inspect.getmembers(tl.math, tl.core.is_builtin):
-        # x.exp() and friends: registered on the class before they became builtins, so they miss the semantic.
-        if name in vars(tl.tensor):
-            setattr(Tensor, name, _builtin(member))
-    for name, operator in OPERATORS.items():
-        setattr(Tensor, f"__{name}__", _method(operator, reverse=False))
-        setattr(Tensor, f"__r{name}__", _method(operator, reverse=True))
-    Tensor.__neg__ = _negate
-    Tensor.__getitem__ = _getitem
-    Tensor.__hash__ = object.__hash__
-    semantic.tensor = Tensor
-    semantic.cast = _cast
-    semantic.broadcast_impl_value = _broadcast_values
-    semantic.binary_op_type_checking_impl = _check_operands
-    _install_handle()
-    _install_constexpr()
-
-
-def _install_handle() -> None:
-    """A handle without the dataclass's bookkeeping."""
-
-    def init(self: Any, data: Any, dtype: Any, attr: Any = None) -> None:
-        self.data = data
-        self.dtype = dtype
-        if attr is not None:
-            self.attr = attr
-
-    def set_attr(self: Any, key: str, value: Any) -> None:
-        self.__dict__.setdefault("attr", {})[key] = value
-
-    Handle.__init__ = init
-    Handle.set_attr = set_attr
-
-
-def _install_constexpr() -> None:
-    """A module-level constexpr beside a block is the block's business, not a constexpr of a block."""
-    names = ["add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"]
-    for name in [*(f"__{n}__" for n in names), "__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"]:
-        original = vars(tl.constexpr).get(name)
-        if original is not None:
-            setattr(tl.constexpr, name, _deferring(original))
-
-
-def _deferring(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    @functools.wraps(original)
-    def method(self: Any, other: Any) -> Any:
-        return NotImplemented if type(other) is Tensor else original(self, other)
-
-    return method
-
-
-# ---------------------------------------------------------------- shortened parts of the semantic
-
-
-def _cast(input: Any, dst_ty: Any, fp_downcast_rounding: Any = None) -> Any:  # noqa: A002 - Triton's name
-    source, target = input.type.scalar, dst_ty.scalar
-    if source.name == target.name:
-        return input
-    if fp_downcast_rounding is not None or source.is_ptr() or target.is_ptr() or target.name == "void":
-        return type(semantic).cast(semantic, input, dst_ty, fp_downcast_rounding)
-    return make(convert(input.handle.data, source, target), block_layout(target, input.layout.dims))
-
-
-def _broadcast_values(lhs: Any, rhs: Any) -> tuple[Any, Any]:
-    left, right = lhs.layout.dims, rhs.layout.dims
-    if left == right:
-        return lhs, rhs
-    dims = _broadcast(left, right)
-    if dims is None:
-        result: tuple[Any, Any] = type(semantic).broadcast_impl_value(semantic, lhs, rhs)
-        return result
-    if left != dims:
-        lhs = make(np.broadcast_to(lhs.handle.data, dims), block_layout(lhs.dtype, dims))
-    if right != dims:
-        rhs = make(np.broadcast_to(rhs.handle.data, dims), block_layout(rhs.dtype, dims))
-    return lhs, rhs
-
-
-def _check_operands(lhs: Any, rhs: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-    if (
-        not args
-        and not kwargs
-        and type(lhs) is Tensor
-        and type(rhs) is Tensor
-        and lhs.type.name == rhs.type.name
-        and not lhs.dtype.is_ptr()
-    ):
-        return lhs, rhs
-    result: tuple[Any, Any] = type(semantic).binary_op_type_checking_impl(semantic, lhs, rhs, *args, **kwargs)
-    return result
