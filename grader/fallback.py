@@ -11,23 +11,29 @@ from reference.exercise import Case
 
 from .reply import CallReply
 
-NOT_WORK = frozenset(
+MOVES_NOTHING = frozenset(
     {
-        # allocation and filling
-        "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "zeros",
-        "zeros_like", "new_zeros", "zero_", "ones", "ones_like", "new_ones", "full", "full_like", "new_full",
-        "fill", "fill_", "scalar_tensor", "arange", "resize_", "set_",
+        # allocation without filling
+        "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided", "resize_",
+        "set_", "scalar_tensor",
         # views
         "view", "view_as", "reshape", "_reshape_alias", "_unsafe_view", "as_strided", "expand", "expand_as",
         "permute", "transpose", "t", "squeeze", "unsqueeze", "select", "slice", "narrow", "unfold", "flatten",
         "unflatten", "split", "split_with_sizes", "chunk", "unbind", "detach", "alias", "lift_fresh", "diagonal",
         "movedim", "swapaxes",
+    }
+)  # fmt: skip
+NOT_WORK = MOVES_NOTHING.union(
+    {
+        # filling
+        "zeros", "zeros_like", "new_zeros", "zero_", "ones", "ones_like", "new_ones", "full", "full_like",
+        "new_full", "fill", "fill_", "arange",
         # copies and casts
         "contiguous", "clone", "copy_", "_to_copy", "to",
     }
 )  # fmt: skip
 # Below this, a case is too small to tell helping from working.
-LEAST_ELEMENTS = 256
+LEAST_ELEMENTS = 1024
 SHARE = 0.5
 
 

@@ -6,7 +6,6 @@ modified inputs, shape, dtype, device, work left to PyTorch, finiteness, values.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -20,12 +19,11 @@ from reference.exercise import DTYPES, Case, Exercise
 from . import diagnose, fallback
 from .arena import Laid, find_damage, logical_inputs, output_capacity, read_output
 from .compare import Tolerance, allowed_error, compare
-from .reply import CallReply, ErrorReply, MalformedReplyError, parse_error, parse_reply
+from .failures import gone_verdict, load_verdict, raised_verdict
+from .reply import CallReply, MalformedReplyError, parse_reply
 from .runner import Worker, WorkerGone, Zygote
 from .submission import Sources
 from .verdict import Status, Verdict
-
-MAX_OUTPUT_QUOTED = 2000
 
 
 @dataclass(frozen=True)
@@ -40,19 +38,48 @@ class Target:
     case_timeout_s: float
 
 
-class CaseJudge:
-    """Judges cases of one target, with one worker as long as it lives. Use as a context manager."""
+class Caller:
+    """Sends requests about one target to a worker, which is forked when needed. Use as a context manager."""
 
     def __init__(self, zygote: Zygote, target: Target) -> None:
+        self.target = target
         self._zygote = zygote
-        self._target = target
         self._worker: Worker | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._drop_worker()
+        self.drop_worker()
+
+    def worker(self) -> Worker | Verdict:
+        """A worker with the submission's file imported, or the verdict on why there is none."""
+        if self._worker is not None:
+            return self._worker
+        target = self.target
+        if target.sources is None:
+            return Verdict(Status.NOT_IMPLEMENTED, f"the submission has no {target.file}",
+                           f"Write {target.file} with a function {target.entry}.")  # fmt: skip
+        worker = self._zygote.fork()
+        target.sources.stage(worker.folder)
+        message = {"kind": "load", "root": str(worker.folder), "file": target.sources.main, "entry": target.entry}
+        reply = worker.request(message, target.case_timeout_s)
+        if not isinstance(reply, WorkerGone) and reply.get("kind") == "loaded":
+            self._worker = worker
+            return worker
+        verdict = (
+            gone_verdict(reply, worker, target.case_timeout_s)
+            if isinstance(reply, WorkerGone)
+            else load_verdict(reply, target.file, target.entry)
+        )
+        worker.close()
+        return verdict
+
+    def drop_worker(self) -> None:
+        """End the worker; the next request gets a fresh one."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
 
     def judge(self, case: Case, tolerance: Tolerance) -> Verdict:
         """The verdict on one case. A crash must happen twice: a worker killed from outside is not the submission's."""
@@ -62,48 +89,21 @@ class CaseJudge:
         return verdict
 
     def _judge_once(self, case: Case, tolerance: Tolerance) -> Verdict:
-        if self._target.sources is None:
-            return Verdict(Status.NOT_IMPLEMENTED, f"the submission has no {self._target.file}",
-                           f"Write {self._target.file} with a function {self._target.entry}.")  # fmt: skip
-        worker = self._worker or self._load()
+        worker = self.worker()
         if isinstance(worker, Verdict):
             return worker
-        shape = self._target.exercise.output_shape(shapes(case))
-        size = prod(shape) * DTYPES[case.dtype].itemsize
+        target = self.target
+        size = prod(target.exercise.output_shape(shapes(case))) * DTYPES[case.dtype].itemsize
         laid = worker.arena.lay(case, output_capacity([size]))
-        worker.post(_call_message(case, laid, size, tf32=self._target.tf32))
-        expected = _Expected.of(self._target.exercise, case, tolerance)  # while the worker is at it
-        reply = worker.wait(self._target.case_timeout_s)
+        worker.post(_call_message(case, laid, size, tf32=target.tf32))
+        expected = _Expected.of(target.exercise, case, tolerance)  # while the worker is at it
+        reply = worker.wait(target.case_timeout_s)
         if isinstance(reply, WorkerGone):
-            verdict = gone_verdict(reply, worker, self._target.case_timeout_s)
-            self._drop_worker()
+            verdict = gone_verdict(reply, worker, target.case_timeout_s)
+            self.drop_worker()
             return _of_case(verdict, case)
         seen = worker.arena.read(laid)
-        return _of_case(_judge_reply(self._target, case, reply, laid, seen, expected, tolerance), case)
-
-    def _load(self) -> Worker | Verdict:
-        """A worker with the submission's file imported, or the verdict on why that failed."""
-        sources = self._target.sources
-        assert sources is not None
-        worker = self._zygote.fork()
-        sources.stage(worker.folder)
-        message = {"kind": "load", "root": str(worker.folder), "file": sources.main, "entry": self._target.entry}
-        reply = worker.request(message, self._target.case_timeout_s)
-        if not isinstance(reply, WorkerGone) and reply.get("kind") == "loaded":
-            self._worker = worker
-            return worker
-        verdict = (
-            gone_verdict(reply, worker, self._target.case_timeout_s)
-            if isinstance(reply, WorkerGone)
-            else _load_verdict(reply, self._target)
-        )
-        worker.close()
-        return verdict
-
-    def _drop_worker(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-            self._worker = None
+        return _of_case(_judge_reply(target, case, reply, laid, seen, expected, tolerance), case)
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid
         evidence["pitfall"] = access.pitfall
         return Verdict(Status.OUT_OF_BOUNDS, reply.faults[0], access.text, evidence=evidence)
     if reply.error is not None:
-        return _raised_verdict(reply.error, evidence)
+        return raised_verdict(reply.error, evidence)
     damage = find_damage(laid, seen)
     if damage is not None and damage.in_elements:
         hint = "Write the result to a new tensor, for example torch.empty_like(x)."
@@ -221,75 +221,6 @@ def _judge_values(exercise: Exercise, case: Case, output: Tensor, expected: _Exp
     if hint is not None:
         facts["pitfall"] = hint.pitfall
     return Verdict(status, message, hint.text if hint else "", evidence=facts)
-
-
-def _load_verdict(message: dict[str, Any], target: Target) -> Verdict:
-    try:
-        error = parse_error(message.get("error"))
-    except MalformedReplyError as problem:
-        return Verdict(Status.CRASHED, f"the worker's reply could not be read: {problem}")
-    where = f"{error.frames[-1].file}:{error.frames[-1].line}: " if error.frames else f"{target.file}: "
-    if error.type == "EntryError":
-        return Verdict(Status.IMPORT_FAILED, f"{target.file}: {error.message}",
-                       f"Name the function {target.entry!r}, as in the starter file.")  # fmt: skip
-    if error.out_of_memory:
-        return Verdict(Status.OUT_OF_MEMORY, f"{where}{error.type}: {error.message}")
-    return Verdict(Status.IMPORT_FAILED, f"{where}{error.type}: {error.message}", _import_hint(error),
-                   evidence={"error": error.to_dict()})  # fmt: skip
-
-
-def _import_hint(error: ErrorReply) -> str:
-    code = error.frames[-1].code.strip() if error.frames else ""
-    if code.startswith(("!", "%")):
-        return "Lines that start with ! or % belong to notebooks; take them out of the file."
-    if "cuda" in f"{code} {error.message}".lower():
-        return "The file uses CUDA while it is imported. Keep benchmarks under `if __name__ == '__main__':`."
-    if error.type in ("ModuleNotFoundError", "ImportError"):
-        return "Only torch, triton, numpy, the standard library and files beside this one can be imported."
-    return "Importing the file must only define functions; run it by `python FILE` to see the error."
-
-
-def _raised_verdict(error: ErrorReply, evidence: dict[str, Any]) -> Verdict:
-    where = f"{error.frames[-1].file}:{error.frames[-1].line}: " if error.frames else ""
-    evidence = {**evidence, "error": error.to_dict()}
-    if "NotImplementedError" in error.bases:
-        return Verdict(Status.NOT_IMPLEMENTED, error.message or "raises NotImplementedError", evidence=evidence)
-    if error.out_of_memory:
-        return Verdict(Status.OUT_OF_MEMORY, f"{where}{error.type}: {error.message}",
-                       "The call asked for more memory than it may use.", evidence=evidence)  # fmt: skip
-    code = error.frames[-1].code if error.frames else ""
-    if error.type == "AssertionError" and any(word in code for word in ("contiguous", "stride")):
-        return Verdict(Status.RAISED, f"{where}refused this layout: {code.strip()}",
-                       "Inputs may be transposed or sliced: use x.stride(), or make a contiguous copy.",
-                       evidence=evidence)  # fmt: skip
-    quoted = f" — in `{code.strip()}`" if code else ""
-    return Verdict(Status.RAISED, f"{where}{error.type}: {error.message}{quoted}", evidence=evidence)
-
-
-def gone_verdict(gone: WorkerGone, worker: Worker, timeout_s: float) -> Verdict:
-    """The verdict on a worker that ended without answering."""
-    printed = worker.output.decode(errors="replace")[-MAX_OUTPUT_QUOTED:]
-    evidence = {"printed": printed} if printed else {}
-    if gone.timed_out:
-        return Verdict(Status.TIMED_OUT, f"no result after {timeout_s:g} s",
-                       "Look for a loop that does not end, or work that grows with the square of the size.",
-                       evidence=evidence)  # fmt: skip
-    if gone.malformed:
-        return Verdict(Status.CRASHED, f"the worker's reply could not be read: {gone.malformed}", evidence=evidence)
-    if gone.code is None:
-        what = "the process closed its connection"
-    elif gone.code < 0:
-        what = f"the process was killed by {_signal_name(-gone.code)}"
-    else:
-        what = f"the process ended with exit code {gone.code}"
-    return Verdict(Status.CRASHED, f"{what} before it returned a result", evidence=evidence)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def shapes(case: Case) -> Sequence[tuple[int, ...]]:

@@ -66,11 +66,12 @@ class Launch(_Fact):
 
 
 class Operator(_Fact):
-    """One PyTorch operator: how often it ran, and the elements of its largest tensor."""
+    """One PyTorch operator: how often it ran, the elements of its largest tensor, the bytes of all its tensors."""
 
     name: Short
     calls: Count
     elements: Count
+    bytes_touched: Count
 
 
 class Fault(_Fact):
@@ -83,6 +84,7 @@ class Record(_Fact):
     """What the interpreter counted in one call."""
 
     launches: list[Launch] = Field(max_length=32)
+    launch_count: Count
     bytes_loaded: Count
     bytes_stored: Count
     faults: list[Fault] = Field(max_length=32)
@@ -114,6 +116,7 @@ class CallReply(_Fact):
         record = self.record
         facts: dict[str, Any] = {
             "launches": [launch.model_dump() for launch in record.launches[:8]],
+            "launch_count": record.launch_count,
             "bytes_loaded": record.bytes_loaded,
             "bytes_stored": record.bytes_stored,
             "operators": [operator.model_dump() for operator in self.operators[:8]],
@@ -121,6 +124,42 @@ class CallReply(_Fact):
         if record.warnings:
             facts["warnings"] = record.warnings[:8]
         return facts
+
+
+class CompiledKernel(_Fact):
+    """One kernel compiled for one compute capability; grader/worker/compiling/records.py says what each field is."""
+
+    kernel: Short
+    target: Count
+    config: Text | None
+    ok: bool
+    stage: Short
+    error: Text
+    file: Short
+    line: int | None
+    shared_bytes: Count
+    num_warps: Count
+    registers: Count | None
+    spills: Count | None
+    note: Text
+
+
+class CompileReply(_Fact):
+    """The answer to a compilation: the kernels, or why the call gave none."""
+
+    kind: Short
+    kernels: list[CompiledKernel] = Field(default_factory=list, max_length=128)
+    message: Text = ""
+    file: Short = ""
+    line: int | None = None
+
+
+def parse_compile_reply(message: dict[str, Any]) -> CompileReply:
+    """A compilation's reply. Raises MalformedReplyError."""
+    try:
+        return CompileReply.model_validate(message)
+    except ValidationError as error:
+        raise MalformedReplyError(_first(error)) from None
 
 
 def parse_reply(message: dict[str, Any]) -> CallReply:

@@ -58,6 +58,13 @@ class ToleranceException(_Model):
     rms_atol: Weight | None = None
 
 
+class Fused(_Model):
+    """What a call may take, on the small cases of the check `fused`. `traffic` is a multiple of the least bytes."""
+
+    launches: int = Field(default=1, ge=1)
+    traffic: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.1
+
+
 class ExerciseRubric(_Model):
     """One exercise: its points and where it differs from the defaults."""
 
@@ -67,6 +74,7 @@ class ExerciseRubric(_Model):
     weights: Mapping[str, Weight] | None = None
     dtypes: tuple[DtypeName, ...] | None = Field(default=None, min_length=1)
     tf32: bool | None = None
+    fused: Fused = Fused()
     tolerances: Mapping[DtypeName, ToleranceException] = Field(default_factory=dict)
 
 
@@ -79,6 +87,7 @@ class Rubric(_Model):
     dtypes: tuple[DtypeName, ...] = Field(default=("float32", "float16", "bfloat16"), min_length=1)
     weights: Mapping[str, Weight]
     tf32: bool = True
+    targets: tuple[Annotated[int, Field(ge=75, le=130)], ...] = Field(default=(80, 90), min_length=1)
     cases: Cases = Cases()
     limits: Limits = Limits()
     exercises: Mapping[str, ExerciseRubric] = Field(min_length=1)

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from .verdict import Status
 
-# These checks count only for an implementation that is right: a fast wrong kernel is worth nothing.
-DEPENDENT_CHECKS = frozenset({"fused", "speed"})
-PREREQUISITES = ("aligned", "ragged")
+# These checks earn points only where others have passed in the same dtype: a fast wrong kernel is worth nothing.
+PREREQUISITES: Mapping[str, tuple[str, ...]] = {
+    "compiles": ("aligned",),
+    "fused": ("aligned", "ragged"),
+    "speed": ("aligned", "ragged"),
+}
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ class Status(StrEnum):
     PASSED = "passed"
     NOT_IMPLEMENTED = "not_implemented"
     IMPORT_FAILED = "import_failed"
+    COMPILE_FAILED = "compile_failed"
     RAISED = "raised"
     WRONG_SHAPE = "wrong_shape"
     WRONG_DTYPE = "wrong_dtype"

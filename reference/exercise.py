@@ -25,6 +25,7 @@ DTYPES: Mapping[str, torch.dtype] = {
 UNIT_ROUNDOFF: Mapping[str, float] = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 VALUE_CHECKS = ("aligned", "ragged", "strided", "extreme")
+CHECKS = (*VALUE_CHECKS, "compiles", "fused")
 
 LAYOUTS = ("contiguous", "offset", "padded", "sliced", "expanded", "transposed", "transposed_padded")
 
@@ -174,8 +175,9 @@ class Exercise:
       TF32 operands are proportional to.
     - output_shape: the shape of the result for given input shapes.
     - reduction_length: how many terms are summed for one output element.
-    - cases: for a check, the strategy of (tensors, options) to draw.
-    - edge_cases: for a check, the cases that are always judged first, small ones first.
+    - cases: for a check of values, the strategy of (tensors, options) to draw.
+    - edge_cases: for a check of values, the cases that are always judged first, small ones first; for `compiles`, the
+      cases whose launches are compiled; for `fused`, cases so small that a good kernel reads each input once.
     - cost: the least work for given input shapes and element size in bytes.
     - baselines: by name, what a submission's speed is compared with; they take and give tensors of the case's dtype.
       `eager` is the formula in PyTorch operations; the grader adds `compile`, which is torch.compile of it.
@@ -194,7 +196,7 @@ class Exercise:
     baselines: Mapping[str, Callable[..., Tensor]]
     rms_scale: Callable[..., Tensor] | None = None
     mistakes: Mapping[str, Mistake] = field(default_factory=dict)
-    checks: tuple[str, ...] = VALUE_CHECKS
+    checks: tuple[str, ...] = CHECKS
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,17 @@ def cases(draw: st.DrawFn, check: str) -> Inputs:
 
 def edge_cases(check: str) -> Sequence[Inputs]:
     """Block sizes ± 1 and each layout and recipe once."""
+    if check == "compiles":
+        return [
+            Inputs(tensors)
+            for tensors in (
+                (TensorSpec("x", (4096,)),),
+                (TensorSpec("x", (7, 37)),),
+                (TensorSpec("x", (33, 17), "normal", "transposed"),),
+            )
+        ]
+    if check == "fused":
+        return [inputs(TensorSpec("x", (64, 64)))]
     if check == "aligned":
         return [inputs(TensorSpec("x", shape)) for shape in ((1024,), (64, 64), (4096,), (4, 16, 128))]
     if check == "ragged":

@@ -58,6 +58,10 @@ def _pair(m: int, k: int, n: int, recipe: str = "normal", layouts: tuple[str, st
 
 def edge_cases(check: str) -> Sequence[Inputs]:
     """Each size at a block edge while the others are not, each layout on either side, each recipe once."""
+    if check == "compiles":
+        return [_pair(128, 256, 128), _pair(65, 70, 37, "normal", ("transposed", "padded"))]
+    if check == "fused":
+        return [_pair(32, 32, 32)]
     if check == "aligned":
         return [_pair(*sizes) for sizes in ((64, 64, 64), (128, 32, 64), (32, 256, 32), (128, 128, 128))]
     if check == "ragged":

@@ -57,6 +57,18 @@ def cases(draw: st.DrawFn, check: str) -> Inputs:
 
 def edge_cases(check: str) -> Sequence[Inputs]:
     """Rows at block edges, rows longer than a block, each layout and recipe once."""
+    if check == "compiles":
+        return [
+            Inputs(tensors)
+            for tensors in (
+                (TensorSpec("x", (16, 1024)),),
+                (TensorSpec("x", (3, 1021)),),
+                (TensorSpec("x", (2, 40_000)),),
+                (TensorSpec("x", (33, 17), "normal", "transposed"),),
+            )
+        ]
+    if check == "fused":
+        return [inputs(TensorSpec("x", (16, 512)))]
     if check == "aligned":
         return [inputs(TensorSpec("x", shape)) for shape in ((16, 64), (4, 1024), (2, 4096), (128, 128))]
     if check == "ragged":

@@ -25,6 +25,7 @@ from grader import protocol
 MAX_TEXT = 4000
 MAX_FRAMES = 12
 MAX_LIST = 32
+MAX_KERNELS = 128
 
 
 def prepare() -> dict[str, str]:
@@ -38,11 +39,13 @@ def prepare() -> dict[str, str]:
     # In deterministic mode torch.empty is filled with NaN, so that an unwritten output shows. The public function for
     # it imports all of torch's compiler, five seconds' worth.
     torch._C._set_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
+    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
     if os.environ.get("TRITON_INTERPRET") == "1":
-        from grader.worker import interpreter
+        # Before `install`: it remembers Triton as it is now.
+        from grader.worker import compiling, interpreter
 
         interpreter.install()
+        compiling.prepare()
         from grader.worker.warmup import warm_up
 
         warm_up()
@@ -96,7 +99,7 @@ class Worker:
                 with log:
                     result = self._entry(*arguments, *message["options"])
             except BaseException as error:  # noqa: BLE001 - as in load
-                reply = {"kind": "raised", "error": self._describe(error)}
+                reply: protocol.Message = {"kind": "raised", "error": self._describe(error)}
             else:
                 reply = {"kind": "returned", "outputs": self._copy_out(result, message["outputs"])}
         facts: dict[str, Any] = asdict(record)
@@ -104,12 +107,36 @@ class Worker:
             facts[name] = facts[name][:MAX_LIST]
         return {**reply, "record": facts, "operators": log.summary(MAX_LIST), "threads": threading.active_count()}
 
+    def compile(self, message: protocol.Message) -> protocol.Message:
+        """Call the entry point on tensors of the case's form with each launch turned into a compilation."""
+        import torch
+
+        from grader.worker import compiling
+
+        assert self._entry is not None, "the judge loads before it calls"
+        arguments = []
+        for tensor in message["tensors"]:
+            size = 1 + _reach(tensor)
+            storage = torch.zeros(size, dtype=getattr(torch, tensor["dtype"]))
+            arguments.append(torch.as_strided(storage, tensor["shape"], tensor["strides"]))
+        modules = [module for module in list(sys.modules.values())
+                   if str(getattr(module, "__file__", None) or "").startswith(self._root)]  # fmt: skip
+        entry, options = self._entry, message["options"]
+        try:
+            kernels = compiling.compile_call(
+                lambda: entry(*arguments, *options), modules, message["targets"], timeout_s=message["timeout_s"]
+            )
+        except compiling.CallFailed as error:
+            return {"kind": "call_failed", "message": error.message[:MAX_TEXT], "file": error.file, "line": error.line}
+        except compiling.CompilerUnavailable as error:
+            return {"kind": "unavailable", "message": str(error)[:MAX_TEXT]}
+        return {"kind": "compiled", "kernels": [_cut(asdict(kernel)) for kernel in kernels[:MAX_KERNELS]]}
+
     def _view(self, tensor: dict[str, Any]) -> Any:
         import torch
 
         dtype = getattr(torch, tensor["dtype"])
-        reach = sum((size - 1) * stride for size, stride in zip(tensor["shape"], tensor["strides"], strict=True))
-        flat = torch.frombuffer(self._arena, dtype=dtype, count=reach + 1, offset=tensor["offset"])
+        flat = torch.frombuffer(self._arena, dtype=dtype, count=1 + _reach(tensor), offset=tensor["offset"])
         return torch.as_strided(flat, tensor["shape"], tensor["strides"])
 
     def _copy_out(self, result: Any, regions: list[dict[str, int]]) -> list[dict[str, Any]]:
@@ -154,13 +181,22 @@ def serve(channel: socket.socket, arena_fd: int) -> None:
     """Answer the judge's messages until it closes the channel."""
     worker = Worker(channel, arena_fd)
     decoder = protocol.Decoder()
-    actions = {"load": worker.load, "call": worker.call}
+    actions = {"load": worker.load, "call": worker.call, "compile": worker.compile}
     while (received := protocol.receive(channel, decoder)) is not None:
         message, _ = received
         reply = actions[message["kind"]](message)
         sys.stdout.flush()
         sys.stderr.flush()
         protocol.send(channel, {**reply, "id": message["id"]})
+
+
+def _reach(tensor: dict[str, Any]) -> int:
+    """Elements between the first and the last element of a view."""
+    return sum((size - 1) * stride for size, stride in zip(tensor["shape"], tensor["strides"], strict=True))
+
+
+def _cut(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in facts.items()}
 
 
 def _import_file(path: Path) -> Any:

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's class has no types
-    """Counts operators by name, with the largest number of elements that one call of each took in or gave out."""
+    """Counts operators by name: calls, the elements of their largest tensor, and the bytes of all their tensors."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -23,15 +23,19 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator and note it."""
         result = func(*args, **(kwargs or {}))
-        elements = max((value.numel() for value in (*args, result) if isinstance(value, torch.Tensor)), default=0)
-        count = self._seen.setdefault(f"{func.overloadpacket}".removeprefix("aten."), [0, 0])
+        results = result if isinstance(result, tuple) else (result,)
+        # By identity: an operator that works in place gives back its argument.
+        tensors = {id(value): value for value in (*args, *results) if isinstance(value, torch.Tensor)}.values()
+        count = self._seen.setdefault(f"{func.overloadpacket}".removeprefix("aten."), [0, 0, 0])
         count[0] += 1
-        count[1] = max(count[1], elements)
+        count[1] = max([count[1], *(tensor.numel() for tensor in tensors)])
+        count[2] += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
         return result
 
     def summary(self, most: int) -> list[dict[str, Any]]:
         """The operators with the largest tensors first."""
         ordered = sorted(self._seen.items(), key=lambda entry: -entry[1][1])
         return [
-            {"name": name[:100], "calls": calls, "elements": elements} for name, (calls, elements) in ordered[:most]
+            {"name": name[:100], "calls": calls, "elements": elements, "bytes_touched": touched}
+            for name, (calls, elements, touched) in ordered[:most]
         ]

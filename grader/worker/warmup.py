@@ -14,8 +14,8 @@ from grader.worker import interpreter
 from grader.worker.operators import OperatorLog
 
 
-@triton.jit
-def _kernel(x_ptr: Any, y_ptr: Any, n: Any, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def] # noqa: ANN202, N803
+@triton.jit  # type: ignore[untyped-decorator] # Triton has no types
+def _kernel(x_ptr: Any, y_ptr: Any, n: Any, BLOCK: tl.constexpr) -> None:  # noqa: N803
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
     square = tl.reshape(tl.exp(x - tl.max(x, axis=0)), (16, 16))
