@@ -65,13 +65,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Launch the worker side early, and leave a result from the first moment on."""
     if not session.config.option.collectonly:
         session.config.stash[_ZYGOTE].start()
+        session.config.stash[_GRADING].start()
         _write(session.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test a graded item."""
+    """One test a graded item, in the module that has the item's check."""
     if "item" in metafunc.fixturenames:
-        items = metafunc.config.stash[_GRADING].items
+        checks = metafunc.module.CHECKS
+        items = [item for item in metafunc.config.stash[_GRADING].items if item.check in checks]
         metafunc.parametrize("item", items, ids=[str(item) for item in items])
 
 
@@ -87,6 +89,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if not session.config.option.collectonly:
         _write(session.config)
     session.config.stash[_ZYGOTE].close()
+    session.config.stash[_GRADING].close()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -102,6 +105,12 @@ def _write(config: pytest.Config) -> None:
         config.stash[_GRADING].result().write(path)
     except OSError as error:
         sys.stderr.write(f"error: {path}: the result could not be written: {error.strerror or error}\n")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Values first: kernels are compiled meanwhile."""
+    order = ("test_correctness", "test_fused", "test_compiles")
+    items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in order else len(order))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -6,7 +6,8 @@ import shlex
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,11 +16,13 @@ import reference
 from reference.exercise import DTYPES, Case
 
 from . import result as results
+from .compiles import judge_compiles
 from .errors import InfrastructureError, SelectionError
-from .judge import CaseJudge, Target, shapes
+from .fused import judge_fused
+from .judge import Caller, Target, shapes
 from .rubric import LoadedRubric
 from .runner import Zygote
-from .scoring import ItemScore, item_maxima, score, total
+from .scoring import PREREQUISITES, ItemScore, item_maxima, score, total
 from .search import Outcome, Search
 from .submission import Submission
 from .verdict import Status, Verdict
@@ -74,6 +77,8 @@ class Grading:
         self._judged: dict[Item, Judged] = {}
         self._started = _now()
         self._zygote = zygote
+        self._compiling = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compiling")
+        self._compiled: dict[Item, Future[Judged]] = {}
 
     def _select(self, selection: Selection) -> list[Item]:
         for name in selection.exercises:
@@ -93,8 +98,23 @@ class Grading:
                 raise SelectionError(f"--reproduce: the rubric grades no {'-'.join(wanted)}")
         return [item for item in items if not selection.exercises or item.exercise in selection.exercises]
 
+    def start(self) -> None:
+        """Begin to compile, beside everything else: the compiler needs none of the other items."""
+        for item in self.items:
+            if item.check == "compiles" and self.case is None:
+                self._compiled[item] = self._compiling.submit(self._judge, item)
+
+    def close(self) -> None:
+        """Give up what is still to be compiled. Close the zygote first: it ends what is being compiled."""
+        self._compiling.shutdown(cancel_futures=True)
+
     def grade(self, item: Item) -> Judged:
         """Judge an item. A fault of the grader is tried once more, then kept as `infrastructure_error`."""
+        judged = self._compiled[item].result() if item in self._compiled else self._judge(item)
+        self._judged[item] = judged
+        return judged
+
+    def _judge(self, item: Item) -> Judged:
         begun = time.monotonic()
         for attempt in (1, 2):
             try:
@@ -116,9 +136,7 @@ class Grading:
                 break
         else:
             verdict = fault
-        judged = Judged(verdict, time.monotonic() - begun)
-        self._judged[item] = judged
-        return judged
+        return Judged(verdict, time.monotonic() - begun)
 
     def _search(self, item: Item) -> Outcome:
         exercise = reference.load(item.exercise)
@@ -130,12 +148,21 @@ class Grading:
             tf32=self.rubric.tf32_of(item.exercise),
             case_timeout_s=self.rubric.cases.case_timeout_s,
         )
-        with CaseJudge(self._zygote, target) as judge:
+        with Caller(self._zygote, target) as caller:
 
             def verdict_on(case: Case) -> Verdict:
                 length = exercise.reduction_length(shapes(case))
-                return judge.judge(case, self.rubric.tolerance_of(item.exercise, item.dtype, length))
+                return caller.judge(case, self.rubric.tolerance_of(item.exercise, item.dtype, length))
 
+            listed = [
+                Case(item.exercise, item.check, item.dtype, inputs.tensors, inputs.seed, inputs.options)
+                for inputs in exercise.edge_cases(item.check)
+            ]
+            cases = [self.case] if self.case is not None else listed
+            if item.check == "compiles":
+                return judge_compiles(caller, cases, self.rubric.targets)
+            if item.check == "fused":
+                return judge_fused(verdict_on, exercise, cases, self.rubric.exercises[item.exercise].fused)
             if self.case is not None:
                 return Outcome(verdict_on(self.case), 1, cut_short=False)
             return Search(verdict_on, exercise, item.check, item.dtype, self.rubric.cases, self.seed).run()
@@ -147,7 +174,17 @@ class Grading:
     def item_score(self, item: Item) -> ItemScore:
         """The points of an item; one that was not reached counts as not measured."""
         judged = self._judged.get(item)
-        return score(judged.verdict.status if judged else Status.NOT_MEASURED, item.max_points)
+        scored = score(judged.verdict.status if judged else Status.NOT_MEASURED, item.max_points)
+        return scored if not self.missing(item) else replace(scored, points=0.0)
+
+    def missing(self, item: Item) -> list[str]:
+        """The checks of the same exercise and dtype that have to pass before this item earns points, and did not."""
+        of_dtype = {
+            other.check: self._judged[other].verdict.passed
+            for other in self.items
+            if (other.exercise, other.dtype) == (item.exercise, item.dtype) and other in self._judged
+        }
+        return [check for check in PREREQUISITES.get(item.check, ()) if not of_dtype.get(check, True)]
 
     def result(self) -> results.Result:
         """Everything found so far."""
@@ -175,13 +212,17 @@ class Grading:
             points=scored.points,
             max_points=scored.max_points,
             gradable=scored.gradable,
-            message=verdict.message,
+            message=verdict.message or self._why_no_points(item),
             hint=verdict.hint,
             reproduce=self.reproduce(verdict),
             case=verdict.case,
             evidence=verdict.evidence,
             seconds=round(judged.seconds, 3),
         )
+
+    def _why_no_points(self, item: Item) -> str:
+        missing = self.missing(item)
+        return f"no points before {' and '.join(missing)} pass in {item.dtype}" if missing else ""
 
     def _environment(self) -> results.Environment:
         versions = self._zygote.versions

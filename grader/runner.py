@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,9 @@ class Zygote:
         self._decoder = protocol.Decoder()
         self._exited: dict[int, int] = {}
         self._workers = 0
+        self._closed = False
+        # Kernels are compiled in a second thread; one exchange on the control socket at a time.
+        self._lock = threading.RLock()
         _copy_worker_code(self._home / "code")
 
     def start(self) -> None:
@@ -85,8 +89,10 @@ class Zygote:
         self._control, self._decoder, self._exited = ours, protocol.Decoder(), {}
 
     def close(self) -> None:
-        """End the process and remove its folder."""
-        self._end()
+        """End the process and all workers, and remove its folder. No worker is forked afterwards."""
+        with self._lock:
+            self._closed = True
+            self._end()
         shutil.rmtree(self._home, ignore_errors=True)
 
     def _end(self) -> None:
@@ -121,14 +127,17 @@ class Zygote:
 
     def fork(self) -> Worker:
         """A fresh worker. Tries once more with a new zygote where the old one has died."""
-        for attempt in (1, 2):
-            self.ready()
-            try:
-                return self._fork()
-            except InfrastructureError:
-                self._end()
-                if attempt == 2:
-                    raise
+        with self._lock:
+            for attempt in (1, 2):
+                if self._closed:
+                    raise InfrastructureError("the run is ending")
+                self.ready()
+                try:
+                    return self._fork()
+                except InfrastructureError:
+                    self._end()
+                    if attempt == 2:
+                        raise
         raise AssertionError
 
     def _fork(self) -> Worker:
@@ -159,23 +168,20 @@ class Zygote:
 
     def stop(self, number: int) -> int | None:
         """Kill a worker and everything it started; its exit code once it is gone, None if that can't be told."""
-        if number in self._exited:
-            return self._exited[number]
-        if self._control is None:
-            return None
-        try:
-            protocol.send(self._control, {"kind": "stop", "worker": number})
-        except OSError:
-            return None
-        return self.exit_code(number, STOP_TIMEOUT_S)
+        with self._lock:
+            if number not in self._exited and self._control is not None:
+                with contextlib.suppress(OSError):
+                    protocol.send(self._control, {"kind": "stop", "worker": number})
+            return self.exit_code(number, STOP_TIMEOUT_S)
 
     def exit_code(self, number: int, timeout_s: float) -> int | None:
         """The exit code of a worker that ends by itself within the time."""
         deadline = time.monotonic() + timeout_s
-        while number not in self._exited:
-            if self._next_control(max(0.0, deadline - time.monotonic())) is None:
-                return None
-        return self._exited[number]
+        with self._lock:
+            while number not in self._exited:
+                if self._next_control(max(0.0, deadline - time.monotonic())) is None:
+                    return None
+            return self._exited[number]
 
     def _next_control(self, timeout_s: float) -> protocol.Message | None:
         """The next message of the zygote; None when it has died or the time is over."""

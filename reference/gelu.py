@@ -57,12 +57,9 @@ def edge_cases(check: str) -> Sequence[Inputs]:
     """Block sizes ± 1 and each layout and recipe once."""
     if check == "compiles":
         return [
-            Inputs(tensors)
-            for tensors in (
-                (TensorSpec("x", (4096,)),),
-                (TensorSpec("x", (7, 37)),),
-                (TensorSpec("x", (33, 17), "normal", "transposed"),),
-            )
+            inputs(TensorSpec("x", (4096,))),
+            inputs(TensorSpec("x", (7, 37))),
+            inputs(TensorSpec("x", (33, 17), "normal", "transposed")),
         ]
     if check == "fused":
         return [inputs(TensorSpec("x", (64, 64)))]

@@ -59,13 +59,10 @@ def edge_cases(check: str) -> Sequence[Inputs]:
     """Rows at block edges, rows longer than a block, each layout and recipe once."""
     if check == "compiles":
         return [
-            Inputs(tensors)
-            for tensors in (
-                (TensorSpec("x", (16, 1024)),),
-                (TensorSpec("x", (3, 1021)),),
-                (TensorSpec("x", (2, 40_000)),),
-                (TensorSpec("x", (33, 17), "normal", "transposed"),),
-            )
+            inputs(TensorSpec("x", (16, 1024))),
+            inputs(TensorSpec("x", (3, 1021))),
+            inputs(TensorSpec("x", (2, 40_000))),
+            inputs(TensorSpec("x", (33, 17), "normal", "transposed")),
         ]
     if check == "fused":
         return [inputs(TensorSpec("x", (16, 512)))]

@@ -86,8 +86,6 @@ class Worker:
 
     def call(self, message: protocol.Message) -> protocol.Message:
         """Call the entry point on the case in the arena and copy what it returns to the output region."""
-        import torch
-
         from grader.worker import interpreter
         from grader.worker.operators import OperatorLog
 

@@ -4,17 +4,21 @@ S = q·kᵀ / √dim + bias,  P = softmax of S by rows,  o = P·v,  lse[i] = ln 
 
 Forward (Dao 2023, arXiv:2307.08691, algorithm 1): a program owns a block of queries and walks the keys in blocks,
 keeping for each query the maximum and the sum of its scores' exponentials so far (online softmax), by which it rescales
-its part of o. Backward (algorithm 2): P comes back from q, k and lse. A program owns a block of keys, walks the
-queries, keeps dk and dv in registers and adds each block's dq to a float32 buffer. With D[i] = Σ do[i]·o[i] − dlse[i],
+its part of o. Backward (algorithm 2): P comes back from q, k and lse. With D[i] = Σ do[i]·o[i] − dlse[i],
 
     dv = Pᵀ·do,  dS = P ∘ (do·vᵀ − D),  dk = dSᵀ·q / √dim,  dq = dS·k / √dim,  dbias = dS
+
+One kernel owns blocks of keys and walks the queries for dk, dv and dbias, another owns blocks of queries and walks the
+keys for dq. That computes S and do·vᵀ twice, but nothing has to be added up across programs: on an H200 it took less
+time than one kernel with atomic additions to dq, and dq, dk and dv have the same bits every time. Only dbias is added
+up atomically, because broadcast biases collect from many programs.
 
 Exponentials are powers of two, with log2(e) and 1/√dim folded into one factor. Blocks above the causal diagonal are
 skipped; only blocks on the diagonal or over the end of the keys are masked. On Hopper and later, where the strides
 allow it, the copy engine fetches the blocks (TMA); any other strides or device go through pointers.
 
-FLOPs: forward 4 · batch · heads · seq_q · seq_k · dim, half of it when causal; backward 2.5 times that.
-Bytes moved at least: q, k, v, o and lse once. Memory: linear in seq, except for dbias, which is as large as bias.
+FLOPs: forward 4 · batch · heads · seq_q · seq_k · dim, half of it when causal; backward 2.5 times that, computed as
+3.5. Bytes moved at least: q, k, v, o and lse once. Memory: linear in seq, but for dbias, which is as large as bias.
 """
 
 import math
@@ -29,22 +33,23 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 LOG2_E = tl.constexpr(math.log2(math.e))
 LN_2 = tl.constexpr(math.log(2.0))
+LOWEST = tl.constexpr(-3e38)  # maximum of no scores: finite, because −inf − (−inf) would be NaN
 LARGE_FLOPS = 2**33  # tens of microseconds of work: below, trying configurations costs more than it can save
 
 
 @triton.jit
-def load_rows(source, batch, head, start, end, stride, stride_dim, DIM: tl.constexpr, ROWS: tl.constexpr,
-              BLOCK_DIM: tl.constexpr, TMA: tl.constexpr):  # fmt: skip
-    """Rows from `start` on of one head, with zeros from row `end` and from dimension DIM on."""
+def load_rows(source, start, DIM: tl.constexpr, ROWS: tl.constexpr, BLOCK_DIM: tl.constexpr, TMA: tl.constexpr):
+    """Rows from `start` on of one head, with zeros beyond its last row and from dimension DIM on."""
+    tensor, batch, head, end, stride, stride_dim = source
     if TMA:
-        x = source.load([batch, head, start, 0]).reshape(ROWS, BLOCK_DIM)
+        x = tensor.load([batch, head, start, 0]).reshape(ROWS, BLOCK_DIM)
     else:
         rows = start + tl.arange(0, ROWS)[:, None]
         dims = tl.arange(0, BLOCK_DIM)[None, :]
         mask = rows < end
         if DIM != BLOCK_DIM:
             mask = mask & (dims < DIM)
-        x = tl.load(source + rows.to(tl.int64) * stride + dims * stride_dim, mask=mask, other=0.0)
+        x = tl.load(tensor + rows.to(tl.int64) * stride + dims * stride_dim, mask=mask, other=0.0)
     return x
 
 
@@ -58,43 +63,30 @@ def store_rows(target, x, start, end, DIM: tl.constexpr, ROWS: tl.constexpr, BLO
 
 
 @triton.jit
-def visible(rows, cols, seq_q, seq_k, CAUSAL: tl.constexpr):
-    """Which queries see which keys; the causal diagonal ends in the last query and the last key."""
-    mask = cols < seq_k
-    if CAUSAL:
-        mask = mask & (cols <= rows + (seq_k - seq_q))
-    return mask
+def add_bias(score, bias, rows, cols, bias_row, bias_col, seq_q, seq_k):
+    """Add a block of the bias to scores in units of log 2; rows and cols broadcast to the block."""
+    pointers = bias + rows.to(tl.int64) * bias_row + cols.to(tl.int64) * bias_col
+    return score + tl.load(pointers, mask=(rows < seq_q) & (cols < seq_k), other=0.0).to(tl.float32) * LOG2_E
 
 
 @triton.jit
-def attend(
-    o, total, highest, q, k, v, bias, batch, head, rows, first, last, seq_q, seq_k, scale,
-    k_row, k_dim, v_row, v_dim, bias_row, bias_col, CAUSAL: tl.constexpr, BIAS: tl.constexpr, MASKED: tl.constexpr,
-    DIM: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_DIM: tl.constexpr, PRECISION: tl.constexpr, TMA: tl.constexpr,
-):  # fmt: skip
-    """Let a block of queries attend to keys first…last; scores are in units of log 2."""
-    for start in range(first, last, BLOCK_N):
-        keys = load_rows(k, batch, head, start, seq_k, k_row, k_dim, DIM, BLOCK_N, BLOCK_DIM, TMA)
-        score = tl.dot(q, keys.T, input_precision=PRECISION)
-        cols = start + tl.arange(0, BLOCK_N)[None, :]
-        if BIAS:
-            inside = (rows[:, None] < seq_q) & (cols < seq_k)
-            added = tl.load(bias + rows[:, None] * bias_row + cols.to(tl.int64) * bias_col, mask=inside, other=0.0)
-            score = score * scale + added.to(tl.float32) * LOG2_E
-        if MASKED:
-            score = tl.where(visible(rows[:, None], cols, seq_q, seq_k, CAUSAL), score, float("-inf"))
-        # Without a bias the scale waits until the subtraction, where it is part of one fused multiply-add.
-        factor = 1.0 if BIAS else scale
-        new_highest = tl.maximum(highest, tl.max(score, axis=1) * factor)
-        # A query that has seen no key yet has no finite maximum: −inf − (−inf) would be NaN.
-        reference = tl.where(new_highest == float("-inf"), 0.0, new_highest)
-        weight = tl.exp2(score * factor - reference[:, None])
-        shrink = tl.exp2(highest - reference)
-        total = total * shrink + tl.sum(weight, axis=1)
-        values = load_rows(v, batch, head, start, seq_k, v_row, v_dim, DIM, BLOCK_N, BLOCK_DIM, TMA)
-        o = tl.dot(weight.to(values.dtype), values, o * shrink[:, None], input_precision=PRECISION)
-        highest = new_highest
-    return o, total, highest
+def hide(score, rows, cols, seq_q, seq_k, CAUSAL: tl.constexpr):
+    """Set scores of keys that a query must not see to −inf; the causal diagonal joins the last query and last key."""
+    seen = cols < seq_k
+    if CAUSAL:
+        seen = seen & (cols <= rows + (seq_k - seq_q))
+    return tl.where(seen, score, float("-inf"))
+
+
+@triton.jit
+def key_range(start_m, seq_q, seq_k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr):
+    """All queries of a block see the keys before `whole`, at a block's edge; none sees those from `last` on."""
+    whole = seq_k
+    last = seq_k
+    if CAUSAL:
+        whole = tl.maximum(tl.minimum(seq_k, start_m + 1 + seq_k - seq_q), 0)
+        last = tl.minimum(seq_k, start_m + BLOCK_M + seq_k - seq_q)
+    return whole // BLOCK_N * BLOCK_N, last
 
 
 @triton.jit
@@ -102,45 +94,79 @@ def forward_kernel(
     q, k, v, bias, o, lse, heads, seq_q, seq_k, scale, q_batch, q_head, q_row, q_dim, k_batch, k_head, k_row, k_dim,
     v_batch, v_head, v_row, v_dim, bias_batch, bias_head, bias_row, bias_col,
     CAUSAL: tl.constexpr, BIAS: tl.constexpr, DIM: tl.constexpr, BLOCK_DIM: tl.constexpr, PRECISION: tl.constexpr,
-    TMA: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    TMA: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
-    """Output and log-sum-exp of one block of queries of one head."""
+    """Output and log-sum-exp of one block of queries of one head.
+
+    AHEAD shifts the products by one block each way: an iteration starts with the weights of the block before and with
+    its own scores, so that the tensor cores compute the next block's scores while the others compute exponentials.
+    """
     blocks = tl.cdiv(seq_q, BLOCK_M)
-    pair = tl.program_id(0) // blocks
+    pair = (tl.program_id(0) // blocks).to(tl.int64)  # int64: a head's offset may pass 2³¹
     # Under a causal mask the last queries see the most keys: start them first, so that no long program runs alone.
     start_m = (blocks - 1 - tl.program_id(0) % blocks) * BLOCK_M
     batch, head = pair // heads, pair % heads
-    # int64: a head's offset may pass 2³¹.
-    wide_batch, wide_head = batch.to(tl.int64), head.to(tl.int64)
     if not TMA:
-        q += wide_batch * q_batch + wide_head * q_head
-        k += wide_batch * k_batch + wide_head * k_head
-        v += wide_batch * v_batch + wide_head * v_head
+        q += batch * q_batch + head * q_head
+        k += batch * k_batch + head * k_head
+        v += batch * v_batch + head * v_head
     if BIAS:
-        bias += wide_batch * bias_batch + wide_head * bias_head
+        bias += batch * bias_batch + head * bias_head
+    batch, head = batch.to(tl.int32), head.to(tl.int32)  # as the descriptors want them
+    k_source = (k, batch, head, seq_k, k_row, k_dim)
+    v_source = (v, batch, head, seq_k, v_row, v_dim)
+    queries = load_rows((q, batch, head, seq_q, q_row, q_dim), start_m, DIM, BLOCK_M, BLOCK_DIM, TMA)
     rows = start_m + tl.arange(0, BLOCK_M)
-    last = seq_k
-    unmasked = seq_k
-    if CAUSAL:
-        last = tl.minimum(seq_k, start_m + BLOCK_M + seq_k - seq_q)
-        unmasked = tl.maximum(tl.minimum(seq_k, start_m + 1 + seq_k - seq_q), 0)
-    unmasked = unmasked // BLOCK_N * BLOCK_N
-    queries = load_rows(q, batch, head, start_m, seq_q, q_row, q_dim, DIM, BLOCK_M, BLOCK_DIM, TMA)
     out = tl.zeros((BLOCK_M, BLOCK_DIM), tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
-    highest = tl.full((BLOCK_M,), float("-inf"), tl.float32)
-    out, total, highest = attend(
-        out, total, highest, queries, k, v, bias, batch, head, rows.to(tl.int64), 0, unmasked, seq_q, seq_k, scale,
-        k_row, k_dim, v_row, v_dim, bias_row, bias_col, CAUSAL, BIAS, False, DIM, BLOCK_N, BLOCK_DIM, PRECISION, TMA,
-    )  # fmt: skip
-    out, total, highest = attend(
-        out, total, highest, queries, k, v, bias, batch, head, rows.to(tl.int64), unmasked, last, seq_q, seq_k, scale,
-        k_row, k_dim, v_row, v_dim, bias_row, bias_col, CAUSAL, BIAS, True, DIM, BLOCK_N, BLOCK_DIM, PRECISION, TMA,
-    )  # fmt: skip
-    # A query that sees no key: o = 0 and lse = −inf + log2(1) = −inf.
-    total = tl.where(total == 0.0, 1.0, total)
-    tl.store(lse + pair.to(tl.int64) * seq_q + rows, (highest + tl.log2(total)) * LN_2, mask=rows < seq_q)
-    store_rows(o + pair.to(tl.int64) * seq_q * DIM, out / total[:, None], start_m, seq_q, DIM, BLOCK_M, BLOCK_DIM)
+    highest = tl.full((BLOCK_M,), LOWEST, tl.float32)
+    score = tl.full((BLOCK_M, BLOCK_N), float("-inf"), tl.float32)
+    weight = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    whole, last = key_range(start_m, seq_q, seq_k, BLOCK_M, BLOCK_N, CAUSAL)
+    first = 0
+    if AHEAD:
+        # One block early, with no scores and no weights, to compute the scores of block 0: a product before the loop
+        # would take shared memory of its own. The copy engine fills rows before 0 and from seq_k on with zeros.
+        first = -BLOCK_N
+    for MASKED in tl.static_range(2):
+        for start in range(whole if MASKED else first, last if MASKED else whole, BLOCK_N):
+            if AHEAD:
+                values = load_rows(v_source, start - BLOCK_N, DIM, BLOCK_N, BLOCK_DIM, TMA)
+                out = tl.dot(weight.to(values.dtype), values, out, input_precision=PRECISION)
+            else:
+                keys = load_rows(k_source, start, DIM, BLOCK_N, BLOCK_DIM, TMA)
+                score = tl.dot(queries, keys.T, input_precision=PRECISION)
+            cols = start + tl.arange(0, BLOCK_N)[None, :]
+            # Without a bias the scale waits until the subtraction, where it is part of one fused multiply-add.
+            factor = scale
+            if BIAS:
+                score = add_bias(score * scale, bias, rows[:, None], cols, bias_row, bias_col, seq_q, seq_k)
+                factor = 1.0
+            if MASKED:
+                score = hide(score, rows[:, None], cols, seq_q, seq_k, CAUSAL)
+            new_highest = tl.maximum(highest, tl.max(score, axis=1) * factor)
+            exponent = score * factor - new_highest[:, None]
+            shrink = tl.exp2(highest - new_highest)
+            out = out * shrink[:, None]
+            if AHEAD:
+                keys = load_rows(k_source, start + BLOCK_N, DIM, BLOCK_N, BLOCK_DIM, TMA)
+                score = tl.dot(queries, keys.T, input_precision=PRECISION)
+            weight = tl.exp2(exponent)
+            total = total * shrink + tl.sum(weight, axis=1)
+            highest = new_highest
+            if not AHEAD:
+                values = load_rows(v_source, start, DIM, BLOCK_N, BLOCK_DIM, TMA)
+                out = tl.dot(weight.to(values.dtype), values, out, input_precision=PRECISION)
+    if AHEAD:
+        end = tl.maximum(tl.cdiv(last, BLOCK_N) * BLOCK_N, whole)
+        values = load_rows(v_source, end - BLOCK_N, DIM, BLOCK_N, BLOCK_DIM, TMA)
+        out = tl.dot(weight.to(values.dtype), values, out, input_precision=PRECISION)
+    # A query that sees no key: o = 0 and lse = −inf.
+    none = total == 0.0
+    total = tl.where(none, 1.0, total)
+    value = tl.where(none, float("-inf"), (highest + tl.log2(total)) * LN_2)
+    tl.store(lse + pair * seq_q + rows, value, mask=rows < seq_q)
+    store_rows(o + pair * seq_q * DIM, out / total[:, None], start_m, seq_q, DIM, BLOCK_M, BLOCK_DIM)
 
 
 @triton.jit
@@ -153,182 +179,209 @@ def prepare_kernel(
     pair = (tl.program_id(0) // blocks).to(tl.int64)
     start = tl.program_id(0) % blocks * BLOCK_M
     batch, head = pair // heads, pair % heads
-    o += pair * seq_q * DIM
-    do += batch * do_batch + head * do_head
-    out = load_rows(o, 0, 0, start, seq_q, DIM, 1, DIM, BLOCK_M, BLOCK_DIM, False).to(tl.float32)
-    grad = load_rows(do, 0, 0, start, seq_q, do_row, do_dim, DIM, BLOCK_M, BLOCK_DIM, False).to(tl.float32)
+    o_source = (o + pair * seq_q * DIM, 0, 0, seq_q, DIM, 1)
+    do_source = (do + batch * do_batch + head * do_head, 0, 0, seq_q, do_row, do_dim)
+    out = load_rows(o_source, start, DIM, BLOCK_M, BLOCK_DIM, False).to(tl.float32)
+    grad = load_rows(do_source, start, DIM, BLOCK_M, BLOCK_DIM, False).to(tl.float32)
     rows = start + tl.arange(0, BLOCK_M)
     mask = rows < seq_q
-    from_lse = tl.load(dlse + batch * dlse_batch + head * dlse_head + rows.to(tl.int64) * dlse_row, mask=mask, other=0.0)
+    dlse += batch * dlse_batch + head * dlse_head
+    from_lse = tl.load(dlse + rows.to(tl.int64) * dlse_row, mask=mask, other=0.0)
     tl.store(d + pair * seq_q + rows, tl.sum(out * grad, axis=1) - from_lse, mask=mask)
     value = tl.load(lse + pair * seq_q + rows, mask=mask, other=0.0)
     tl.store(shift + pair * seq_q + rows, tl.where(value == float("-inf"), float("inf"), value * LOG2_E), mask=mask)
 
 
 @triton.jit
-def collect(
-    dk, dv, keys, values, q, do, shift, d, bias, dq, dbias, batch, head, pair, start_n, first, last, seq_q, seq_k,
-    scale, dim_scale, q_row, q_dim, do_row, do_dim, bias_row, bias_col, dbias_row, dbias_col,
-    CAUSAL: tl.constexpr, BIAS: tl.constexpr, DBIAS: tl.constexpr, MASKED: tl.constexpr, DIM: tl.constexpr,
-    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_DIM: tl.constexpr, PRECISION: tl.constexpr, TMA: tl.constexpr,
-):  # fmt: skip
-    """Add what queries first…last contribute to dk and dv of a block of keys, and their dq; scores lie transposed."""
-    for start in range(first, last, BLOCK_M):
-        queries = load_rows(q, batch, head, start, seq_q, q_row, q_dim, DIM, BLOCK_M, BLOCK_DIM, TMA)
-        rows = start + tl.arange(0, BLOCK_M)[None, :]
-        cols = start_n + tl.arange(0, BLOCK_N)[:, None]
-        score = tl.dot(keys, queries.T, input_precision=PRECISION) * scale
-        if BIAS:
-            inside = (rows < seq_q) & (cols < seq_k)
-            added = tl.load(
-                bias + rows.to(tl.int64) * bias_row + cols.to(tl.int64) * bias_col, mask=inside, other=0.0
-            )  # fmt: skip
-            score += added.to(tl.float32) * LOG2_E
-        if MASKED:
-            score = tl.where(visible(rows, cols, seq_q, seq_k, CAUSAL), score, float("-inf"))
-        weight = tl.exp2(score - tl.load(shift + rows, mask=rows < seq_q, other=float("inf")))
-        grad = load_rows(do, batch, head, start, seq_q, do_row, do_dim, DIM, BLOCK_M, BLOCK_DIM, TMA)
-        dv = tl.dot(weight.to(grad.dtype), grad, dv, input_precision=PRECISION)
-        dweight = tl.dot(values, grad.T, input_precision=PRECISION)
-        dscore = weight * (dweight - tl.load(d + rows, mask=rows < seq_q, other=0.0))
-        if DBIAS:
-            # Where the bias was broadcast, several programs and lanes add to one element.
-            pointers = dbias + rows.to(tl.int64) * dbias_row + cols.to(tl.int64) * dbias_col
-            tl.atomic_add(pointers, dscore, mask=(rows < seq_q) & (cols < seq_k), sem="relaxed")
-        dscore = dscore.to(queries.dtype)
-        dk = tl.dot(dscore, queries, dk, input_precision=PRECISION)
-        part = tl.dot(dscore.T, keys, input_precision=PRECISION) * dim_scale
-        if TMA:
-            dq.atomic_add([batch, head, start, 0], part.reshape(1, 1, BLOCK_M, BLOCK_DIM))
-        else:
-            rows = start + tl.arange(0, BLOCK_M)[:, None]
-            dims = tl.arange(0, BLOCK_DIM)[None, :]
-            pointers = dq + (pair.to(tl.int64) * seq_q + rows) * DIM + dims
-            tl.atomic_add(pointers, part, mask=(rows < seq_q) & (dims < DIM), sem="relaxed")
-    return dk, dv
-
-
-@triton.jit
-def backward_kernel(
-    q, k, v, bias, do, shift, d, dq, dk, dv, dbias, heads, seq_q, seq_k, scale, dim_scale,
-    q_batch, q_head, q_row, q_dim, k_batch, k_head, k_row, k_dim, v_batch, v_head, v_row, v_dim,
-    do_batch, do_head, do_row, do_dim, bias_batch, bias_head, bias_row, bias_col,
-    dbias_batch, dbias_head, dbias_row, dbias_col,
+def dkdv_kernel(
+    q, k, v, bias, do, shift, d, dk, dv, dbias, heads, seq_q, seq_k, scale, dim_scale,
+    q_batch, q_head, q_row, q_dim, k_batch, k_head, k_row, k_dim, v_batch, v_head, v_row, v_dim, do_batch, do_head,
+    do_row, do_dim, bias_batch, bias_head, bias_row, bias_col, dbias_batch, dbias_head, dbias_row, dbias_col,
     CAUSAL: tl.constexpr, BIAS: tl.constexpr, DBIAS: tl.constexpr, DIM: tl.constexpr, BLOCK_DIM: tl.constexpr,
     PRECISION: tl.constexpr, TMA: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Store dk and dv of one block of keys of one head, and add its part of dq and dbias."""
+    """Gradients of one block of keys and values of one head, and its part of dbias; scores lie transposed."""
     blocks = tl.cdiv(seq_k, BLOCK_N)
-    pair = tl.program_id(0) // blocks
+    pair = (tl.program_id(0) // blocks).to(tl.int64)
     start_n = tl.program_id(0) % blocks * BLOCK_N
     batch, head = pair // heads, pair % heads
-    wide_batch, wide_head = batch.to(tl.int64), head.to(tl.int64)
     if not TMA:
-        q += wide_batch * q_batch + wide_head * q_head
-        k += wide_batch * k_batch + wide_head * k_head
-        v += wide_batch * v_batch + wide_head * v_head
-        do += wide_batch * do_batch + wide_head * do_head
+        q += batch * q_batch + head * q_head
+        k += batch * k_batch + head * k_head
+        v += batch * v_batch + head * v_head
+        do += batch * do_batch + head * do_head
     if BIAS:
-        bias += wide_batch * bias_batch + wide_head * bias_head
+        bias += batch * bias_batch + head * bias_head
     if DBIAS:
-        dbias += wide_batch * dbias_batch + wide_head * dbias_head
-    shift += pair.to(tl.int64) * seq_q
-    d += pair.to(tl.int64) * seq_q
-    keys = load_rows(k, batch, head, start_n, seq_k, k_row, k_dim, DIM, BLOCK_N, BLOCK_DIM, TMA)
-    values = load_rows(v, batch, head, start_n, seq_k, v_row, v_dim, DIM, BLOCK_N, BLOCK_DIM, TMA)
-    # Queries before `first` see no key of the block; from `unmasked` on they see all of them.
+        dbias += batch * dbias_batch + head * dbias_head
+    shift += pair * seq_q
+    d += pair * seq_q
+    batch, head = batch.to(tl.int32), head.to(tl.int32)
+    q_source = (q, batch, head, seq_q, q_row, q_dim)
+    do_source = (do, batch, head, seq_q, do_row, do_dim)
+    keys = load_rows((k, batch, head, seq_k, k_row, k_dim), start_n, DIM, BLOCK_N, BLOCK_DIM, TMA)
+    values = load_rows((v, batch, head, seq_k, v_row, v_dim), start_n, DIM, BLOCK_N, BLOCK_DIM, TMA)
+    # Queries before `first` see no key of the block; from `whole` on they see all of them.
     first = 0
-    unmasked = 0
+    whole = 0
     if CAUSAL:
         first = tl.maximum(start_n - (seq_k - seq_q), 0) // BLOCK_M * BLOCK_M
-        unmasked = tl.cdiv(tl.maximum(start_n + BLOCK_N - 1 - (seq_k - seq_q), 0), BLOCK_M) * BLOCK_M
-    unmasked = tl.where(start_n + BLOCK_N > seq_k, seq_q, tl.minimum(unmasked, seq_q))
+        whole = tl.cdiv(tl.maximum(start_n + BLOCK_N - 1 - (seq_k - seq_q), 0), BLOCK_M) * BLOCK_M
+    whole = tl.where(start_n + BLOCK_N > seq_k, seq_q, tl.minimum(whole, seq_q))
+    cols = start_n + tl.arange(0, BLOCK_N)[:, None]
     grad_k = tl.zeros((BLOCK_N, BLOCK_DIM), tl.float32)
     grad_v = tl.zeros((BLOCK_N, BLOCK_DIM), tl.float32)
-    grad_k, grad_v = collect(
-        grad_k, grad_v, keys, values, q, do, shift, d, bias, dq, dbias, batch, head, pair, start_n, first, unmasked,
-        seq_q, seq_k, scale, dim_scale, q_row, q_dim, do_row, do_dim, bias_row, bias_col, dbias_row, dbias_col,
-        CAUSAL, BIAS, DBIAS, True, DIM, BLOCK_M, BLOCK_N, BLOCK_DIM, PRECISION, TMA,
-    )  # fmt: skip
-    grad_k, grad_v = collect(
-        grad_k, grad_v, keys, values, q, do, shift, d, bias, dq, dbias, batch, head, pair, start_n, unmasked, seq_q,
-        seq_q, seq_k, scale, dim_scale, q_row, q_dim, do_row, do_dim, bias_row, bias_col, dbias_row, dbias_col,
-        CAUSAL, BIAS, DBIAS, False, DIM, BLOCK_M, BLOCK_N, BLOCK_DIM, PRECISION, TMA,
-    )  # fmt: skip
-    at = pair.to(tl.int64) * seq_k * DIM
-    store_rows(dk + at, grad_k * dim_scale, start_n, seq_k, DIM, BLOCK_N, BLOCK_DIM)
-    store_rows(dv + at, grad_v, start_n, seq_k, DIM, BLOCK_N, BLOCK_DIM)
+    for UNMASKED in tl.static_range(2):
+        for start in range(whole if UNMASKED else first, seq_q if UNMASKED else whole, BLOCK_M):
+            queries = load_rows(q_source, start, DIM, BLOCK_M, BLOCK_DIM, TMA)
+            rows = start + tl.arange(0, BLOCK_M)[None, :]
+            score = tl.dot(keys, queries.T, input_precision=PRECISION) * scale
+            if BIAS:
+                score = add_bias(score, bias, rows, cols, bias_row, bias_col, seq_q, seq_k)
+            if not UNMASKED:
+                score = hide(score, rows, cols, seq_q, seq_k, CAUSAL)
+            weight = tl.exp2(score - tl.load(shift + rows, mask=rows < seq_q, other=float("inf")))
+            grad = load_rows(do_source, start, DIM, BLOCK_M, BLOCK_DIM, TMA)
+            grad_v = tl.dot(weight.to(grad.dtype), grad, grad_v, input_precision=PRECISION)
+            dweight = tl.dot(values, grad.T, input_precision=PRECISION)
+            dscore = weight * (dweight - tl.load(d + rows, mask=rows < seq_q, other=0.0))
+            if DBIAS:
+                # Where the bias was broadcast, several programs and lanes add to one element.
+                pointers = dbias + rows.to(tl.int64) * dbias_row + cols.to(tl.int64) * dbias_col
+                tl.atomic_add(pointers, dscore, mask=(rows < seq_q) & (cols < seq_k), sem="relaxed")
+            grad_k = tl.dot(dscore.to(queries.dtype), queries, grad_k, input_precision=PRECISION)
+    store_rows(dk + pair * seq_k * DIM, grad_k * dim_scale, start_n, seq_k, DIM, BLOCK_N, BLOCK_DIM)
+    store_rows(dv + pair * seq_k * DIM, grad_v, start_n, seq_k, DIM, BLOCK_N, BLOCK_DIM)
 
 
-def before_launch(arguments: dict) -> None:
-    """Give the descriptors the block shapes of the configuration about to run, and clear what it adds to."""
-    for name, rows in (("q", "BLOCK_M"), ("k", "BLOCK_N"), ("v", "BLOCK_N"), ("do", "BLOCK_M"), ("dq", "BLOCK_M")):
-        if arguments["TMA"] and name in arguments:
+@triton.jit
+def dq_kernel(
+    q, k, v, bias, do, shift, d, dq, heads, seq_q, seq_k, scale, dim_scale,
+    q_batch, q_head, q_row, q_dim, k_batch, k_head, k_row, k_dim, v_batch, v_head, v_row, v_dim, do_batch, do_head,
+    do_row, do_dim, bias_batch, bias_head, bias_row, bias_col,
+    CAUSAL: tl.constexpr, BIAS: tl.constexpr, DIM: tl.constexpr, BLOCK_DIM: tl.constexpr, PRECISION: tl.constexpr,
+    TMA: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """Gradient of one block of queries of one head."""
+    blocks = tl.cdiv(seq_q, BLOCK_M)
+    pair = (tl.program_id(0) // blocks).to(tl.int64)
+    start_m = (blocks - 1 - tl.program_id(0) % blocks) * BLOCK_M
+    batch, head = pair // heads, pair % heads
+    if not TMA:
+        q += batch * q_batch + head * q_head
+        k += batch * k_batch + head * k_head
+        v += batch * v_batch + head * v_head
+        do += batch * do_batch + head * do_head
+    if BIAS:
+        bias += batch * bias_batch + head * bias_head
+    batch, head = batch.to(tl.int32), head.to(tl.int32)
+    rows = start_m + tl.arange(0, BLOCK_M)[:, None]
+    row_shift = tl.load(shift + pair * seq_q + rows, mask=rows < seq_q, other=float("inf"))
+    row_d = tl.load(d + pair * seq_q + rows, mask=rows < seq_q, other=0.0)
+    queries = load_rows((q, batch, head, seq_q, q_row, q_dim), start_m, DIM, BLOCK_M, BLOCK_DIM, TMA)
+    grad = load_rows((do, batch, head, seq_q, do_row, do_dim), start_m, DIM, BLOCK_M, BLOCK_DIM, TMA)
+    k_source = (k, batch, head, seq_k, k_row, k_dim)
+    v_source = (v, batch, head, seq_k, v_row, v_dim)
+    grad_q = tl.zeros((BLOCK_M, BLOCK_DIM), tl.float32)
+    whole, last = key_range(start_m, seq_q, seq_k, BLOCK_M, BLOCK_N, CAUSAL)
+    for MASKED in tl.static_range(2):
+        for start in range(whole if MASKED else 0, last if MASKED else whole, BLOCK_N):
+            keys = load_rows(k_source, start, DIM, BLOCK_N, BLOCK_DIM, TMA)
+            values = load_rows(v_source, start, DIM, BLOCK_N, BLOCK_DIM, TMA)
+            cols = start + tl.arange(0, BLOCK_N)[None, :]
+            score = tl.dot(queries, keys.T, input_precision=PRECISION) * scale
+            dweight = tl.dot(grad, values.T, input_precision=PRECISION)
+            if BIAS:
+                score = add_bias(score, bias, rows, cols, bias_row, bias_col, seq_q, seq_k)
+            if MASKED:
+                score = hide(score, rows, cols, seq_q, seq_k, CAUSAL)
+            dscore = tl.exp2(score - row_shift) * (dweight - row_d)
+            grad_q = tl.dot(dscore.to(keys.dtype), keys, grad_q, input_precision=PRECISION)
+    store_rows(dq + pair * seq_q * DIM, grad_q * dim_scale, start_m, seq_q, DIM, BLOCK_M, BLOCK_DIM)
+
+
+def side(arguments: dict) -> int:
+    """Return the side of the largest block whose rows fit the registers; float32 products are three of TF32."""
+    width = arguments["BLOCK_DIM"] * (1 if arguments["PRECISION"] == "tf32" else 4)
+    return max(16, min(64, 8192 // width))
+
+
+def set_block_shapes(arguments: dict) -> None:
+    """Give the descriptors the block shapes of the configuration about to run."""
+    for name, rows in (("q", "BLOCK_M"), ("k", "BLOCK_N"), ("v", "BLOCK_N"), ("do", "BLOCK_M")):
+        if isinstance(arguments.get(name), TensorDescriptor):
             arguments[name].block_shape = [1, 1, arguments[rows], arguments["BLOCK_DIM"]]
-    for name in ("dq", "dbias"):
-        if arguments.get(name) is not None:
-            getattr(arguments[name], "base", arguments[name]).zero_()
 
 
-def config(block_m: int, block_n: int, warps: int, stages: int, maxnreg: int | None = None) -> triton.Config:
+def config(block_m: int, block_n: int, warps: int, stages: int, **flags: bool) -> triton.Config:
     """Return one configuration to try."""
-    blocks = {"BLOCK_M": block_m, "BLOCK_N": block_n}
-    return triton.Config(blocks, num_warps=warps, num_stages=stages, maxnreg=maxnreg, pre_hook=before_launch)
+    blocks = {"BLOCK_M": block_m, "BLOCK_N": block_n} | flags
+    return triton.Config(blocks, num_warps=warps, num_stages=stages, pre_hook=set_block_shapes)
 
 
-def for_dim(configs: list[triton.Config], named_args: dict, **kwargs) -> list[triton.Config]:
-    """Keep the configurations that suit the row length: long rows need small blocks."""
-    bytes_per_row = kwargs["BLOCK_DIM"] * (4 if kwargs["PRECISION"] != "tf32" else 2)
-    limit = 64 * 1024 if bytes_per_row <= 256 else 32 * 1024
-    kept = [c for c in configs if c.kwargs["BLOCK_M"] * c.kwargs["BLOCK_N"] * bytes_per_row <= 128 * limit / 2]
-    return kept or configs[-1:]
+def suitable(configs: list[triton.Config], _: dict, **arguments) -> list[triton.Config]:
+    """Keep the configurations with blocks near the right size, and AHEAD only where it can work and pay."""
+    least = side(arguments)
+    ahead = arguments["TMA"] and not arguments["BIAS"] and arguments["BLOCK_DIM"] == 128
+    shapes = [(c, c.kwargs["BLOCK_M"], c.kwargs["BLOCK_N"], c.kwargs.get("AHEAD", False)) for c in configs]
+    return [c for c, m, n, a in shapes if least <= min(m, n) and max(m, n) <= 2 * least and (ahead or not a)]
 
 
-KEY = ["seq_q", "seq_k", "DIM", "CAUSAL", "BIAS", "TMA"]
-forward_tuned = triton.autotune(
-    [config(128, 128, 8, 2), config(128, 64, 8, 3), config(128, 64, 4, 2), config(64, 64, 4, 2)], key=KEY
-)(forward_kernel)
-backward_tuned = triton.autotune([config(64, 128, 8, 2), config(64, 64, 4, 2)], key=KEY)(backward_kernel)
+def tune(kernel, *configs: triton.Config):
+    """Return the kernel with the configurations to choose from."""
+    key = ["seq_q", "seq_k", "DIM", "CAUSAL", "BIAS", "TMA"]
+    return triton.autotune(list(configs), key=key, prune_configs_by={"early_config_prune": suitable})(kernel)
 
 
-def launch(kernel, tuned, rows: int, block: str, flops: int, arguments: dict) -> None:
-    """Run a kernel over rows / block programs a head, with the best of its configurations where that can pay."""
-    q = arguments["dq"] if "dq" in arguments else arguments["q"]
-    q = getattr(q, "base", q)
-    pairs = q.shape[0] * q.shape[1]
-    if q.is_cuda and flops >= LARGE_FLOPS:
-        tuned[lambda meta: (pairs * triton.cdiv(rows, meta[block]),)](**arguments)
+SMALL = (config(64, 64, 4, 2), config(32, 32, 4, 2), config(16, 16, 4, 2))
+dkdv_tuned = tune(dkdv_kernel, config(64, 128, 8, 2), *SMALL)
+dq_tuned = tune(dq_kernel, config(128, 128, 8, 2), *SMALL)
+forward_tuned = tune(
+    forward_kernel,
+    config(128, 128, 8, 3, AHEAD=True),
+    config(128, 128, 8, 3, AHEAD=False),
+    config(64, 128, 4, 2, AHEAD=False),
+    *(config(n, n, 4, 2, AHEAD=False) for n in (64, 32, 16)),
+)
+
+
+def launch(kernel, tuned, length: int, block: str, arguments: dict) -> None:
+    """Run a kernel over the blocks of `length` rows of every head, in the best configuration where finding it pays."""
+    q = getattr(arguments["q"], "base", arguments["q"])
+    pairs, dim = q.shape[0] * q.shape[1], q.shape[3]
+    if q.is_cuda and 4 * pairs * arguments["seq_q"] * arguments["seq_k"] * dim >= LARGE_FLOPS:
+        tuned[lambda meta: (pairs * triton.cdiv(length, meta[block]),)](**arguments)
         return
-    widest = 64 if arguments["BLOCK_DIM"] * (1 if arguments["PRECISION"] == "tf32" else 2) <= 128 else 32
-    blocks = {
-        "BLOCK_M": min(max(16, triton.next_power_of_2(arguments["seq_q"])), widest),
-        "BLOCK_N": min(max(16, triton.next_power_of_2(arguments["seq_k"])), widest),
-    }
-    before_launch(arguments | blocks)
-    warps = 4 if arguments["BLOCK_DIM"] <= 128 else 8
-    kernel[(pairs * triton.cdiv(rows, blocks[block]),)](**arguments, **blocks, num_warps=warps, num_stages=2)
+    fit = {"BLOCK_M": arguments["seq_q"], "BLOCK_N": arguments["seq_k"]}
+    arguments = arguments | {name: min(max(16, triton.next_power_of_2(n)), side(arguments)) for name, n in fit.items()}
+    if kernel is forward_kernel:
+        arguments["AHEAD"] = False
+    set_block_shapes(arguments)
+    kernel[(pairs * triton.cdiv(length, arguments[block]),)](**arguments, num_warps=4, num_stages=2)
 
 
-def has_tma(x: torch.Tensor) -> bool:
-    """Tell whether the copy engine can read x: rows in one piece, everything at multiples of 16 bytes."""
-    if not x.is_cuda or torch.cuda.get_device_capability(x.device)[0] < 9 or x.element_size() != 2:
-        return False
-    steps = [stride for size, stride in zip(x.shape[:-1], x.stride()[:-1], strict=True) if size > 1]
-    return x.data_ptr() % 16 == 0 and x.stride(-1) == 1 and all(step > 0 and step % 8 == 0 for step in steps)
+def sources(**tensors: torch.Tensor) -> dict:
+    """Return the kernels' arguments for the tensors read by blocks of rows: TMA, where all allow it, and strides.
+
+    The copy engine needs rows in one piece and everything else at multiples of 16 bytes.
+    """
+    arguments, tma = {}, True
+    for name, x in tensors.items():
+        steps = [step for size, step in zip(x.shape[:3], x.stride()[:3], strict=True) if size > 1]
+        tma &= x.is_cuda and torch.cuda.get_device_capability(x.device)[0] >= 9 and x.element_size() == 2
+        tma &= x.data_ptr() % 16 == 0 and x.stride(3) == 1 and all(step > 0 and step % 8 == 0 for step in steps)
+        arguments |= {f"{name}_{axis}": x.stride(i) for i, axis in enumerate(("batch", "head", "row", "dim"))}
+    for name, x in tensors.items():
+        steps = [step if size > 1 else 8 for size, step in zip(x.shape[:3], x.stride()[:3], strict=True)]
+        arguments[name] = TensorDescriptor(x, list(x.shape), [*steps, 1], [1, 1, 1, 16]) if tma else x
+    return arguments | {"TMA": bool(tma)}
 
 
-def described(x: torch.Tensor) -> TensorDescriptor:
-    """Describe x to the copy engine; before_launch sets the block shape."""
-    strides = [stride if size > 1 else 16 for size, stride in zip(x.shape[:-1], x.stride()[:-1], strict=True)]
-    return TensorDescriptor(x, list(x.shape), [*strides, 1], [1, 1, 1, 16])
-
-
-def strides_of(**tensors: torch.Tensor | None) -> dict:
-    """Return the strides of 4-dimensional tensors by the kernels' names."""
-    names = {name: ("batch", "head", "row", "col" if "bias" in name else "dim") for name in tensors}
-    return {
-        f"{name}_{names[name][i]}": 0 if x is None else x.stride(i) for name, x in tensors.items() for i in range(4)
-    }  # fmt: skip
+def broadcast(name: str, x: torch.Tensor | None, shape: tuple[int, ...]) -> dict:
+    """Return the kernels' arguments for a bias or its gradient, with stride 0 where it is broadcast."""
+    x = None if x is None else x.expand(shape)
+    axes = ("batch", "head", "row", "col")
+    return {name: x} | {f"{name}_{axis}": 0 if x is None else x.stride(i) for i, axis in enumerate(axes)}
 
 
 class FlashAttention(torch.autograd.Function):
@@ -338,22 +391,16 @@ class FlashAttention(torch.autograd.Function):
     def forward(ctx, q, k, v, causal, bias):
         """Save the inputs, o and lse; the backward recomputes the scores."""
         batch, heads, seq_q, dim = q.shape
-        seq_k = k.shape[2]
+        shape = (batch, heads, seq_q, k.shape[2])
         o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
         lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-        full_bias = None if bias is None else bias.expand(batch, heads, seq_q, seq_k)
         ctx.shared = {
-            "heads": heads, "seq_q": seq_q, "seq_k": seq_k, "scale": math.log2(math.e) / math.sqrt(dim),
+            "heads": heads, "seq_q": seq_q, "seq_k": k.shape[2], "scale": math.log2(math.e) / math.sqrt(dim),
             "CAUSAL": causal, "BIAS": bias is not None, "DIM": dim, "BLOCK_DIM": max(16, triton.next_power_of_2(dim)),
             "PRECISION": "tf32x3" if q.dtype == torch.float32 else "tf32",
         }  # fmt: skip
-        ctx.flops = 4 * batch * heads * seq_q * seq_k * dim
-        tma = all(has_tma(x) for x in (q, k, v))
-        tensors = {name: described(x) if tma else x for name, x in (("q", q), ("k", k), ("v", v))}
-        arguments = tensors | {"bias": full_bias, "o": o, "lse": lse, "TMA": tma} | ctx.shared
-        arguments |= strides_of(q=q, k=k, v=v, bias=full_bias)
-        if o.numel():
-            launch(forward_kernel, forward_tuned, seq_q, "BLOCK_M", ctx.flops, arguments)
+        arguments = sources(q=q, k=k, v=v) | broadcast("bias", bias, shape) | {"o": o, "lse": lse} | ctx.shared
+        launch(forward_kernel, forward_tuned, seq_q, "BLOCK_M", arguments)
         ctx.save_for_backward(q, k, v, bias, o, lse)
         return o, lse
 
@@ -363,25 +410,20 @@ class FlashAttention(torch.autograd.Function):
         """Return the gradients of q, k, v and bias."""
         q, k, v, bias, o, lse = ctx.saved_tensors
         batch, heads, seq_q, dim = q.shape
-        needs_dbias = bias is not None and ctx.needs_input_grad[4]
-        dq = torch.empty(q.shape, dtype=torch.float32, device=q.device)
-        dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (k, v))
-        dbias = torch.empty(bias.shape, dtype=torch.float32, device=q.device) if needs_dbias else None
-        full_bias, full_dbias = (
-            None if x is None else x.expand(batch, heads, seq_q, k.shape[2]) for x in (bias, dbias)
-        )  # fmt: skip
+        shape = (batch, heads, seq_q, k.shape[2])
+        dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+        dbias = torch.zeros(bias.shape, dtype=torch.float32, device=q.device) if ctx.needs_input_grad[4] else None
         shift, d = torch.empty_like(lse), torch.empty_like(lse)
         prepare_kernel[(batch * heads * triton.cdiv(seq_q, 64),)](
             o, do, lse, dlse, shift, d, heads, seq_q, *do.stride(), *dlse.stride(),
             DIM=dim, BLOCK_DIM=ctx.shared["BLOCK_DIM"], BLOCK_M=64,
         )  # fmt: skip
-        tma = dim % 4 == 0 and all(has_tma(x) for x in (q, k, v, do))
-        tensors = {name: described(x) if tma else x for name, x in (("q", q), ("k", k), ("v", v), ("do", do), ("dq", dq))}
-        arguments = tensors | {"bias": full_bias, "shift": shift, "d": d, "dk": dk, "dv": dv, "dbias": dbias}
-        arguments |= ctx.shared | {"dim_scale": 1.0 / math.sqrt(dim), "DBIAS": needs_dbias, "TMA": tma}
-        arguments |= strides_of(q=q, k=k, v=v, do=do, bias=full_bias, dbias=full_dbias)
-        launch(backward_kernel, backward_tuned, k.shape[2], "BLOCK_N", 5 * ctx.flops // 2, arguments)
-        return dq.to(q.dtype), dk, dv, None, None if dbias is None else dbias.to(bias.dtype)
+        arguments = sources(q=q, k=k, v=v, do=do) | broadcast("bias", bias, shape) | ctx.shared
+        arguments |= {"shift": shift, "d": d, "dim_scale": 1.0 / math.sqrt(dim)}
+        launch(dq_kernel, dq_tuned, seq_q, "BLOCK_M", arguments | {"dq": dq})
+        arguments |= {"dk": dk, "dv": dv, "DBIAS": dbias is not None} | broadcast("dbias", dbias, shape)
+        launch(dkdv_kernel, dkdv_tuned, k.shape[2], "BLOCK_N", arguments)
+        return dq, dk, dv, None, None if dbias is None else dbias.to(bias.dtype)
 
 
 # solution: end

@@ -1,0 +1,22 @@
+"""Turns an item's verdict into the outcome of its pytest test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ..grading import Grading, Item
+from ..verdict import Status
+from .terminal import explain
+
+
+def report(grading: Grading, item: Item, record_property: Callable[[str, object], None]) -> None:
+    """Grade an item; skip the test where nothing could be measured, fail it with the explanation where it failed."""
+    verdict = grading.grade(item).verdict
+    record_property("status", str(verdict.status))
+    record_property("points", f"{grading.item_score(item).points:g}")
+    if verdict.status is Status.NOT_MEASURED:
+        pytest.skip(verdict.message)
+    if not verdict.passed:
+        pytest.fail(explain(verdict, grading.reproduce(verdict)), pytrace=False)
