@@ -1,8 +1,8 @@
 """Trusted side: the memory in which a case lies, shared with the worker as a file descriptor.
 
-A sealed memfd of fixed size. Each tensor of a case is laid into it between guard bands of sentinel bytes; gaps inside a
-strided tensor's storage are sentinel bytes too. The judge keeps its own copy of everything that it wrote, so a worker
-that overwrites an input or a guard band is seen, and a worker that reads past an input reads NaN.
+A sealed memfd of fixed size, or device memory on a GPU. Each tensor of a case is laid into it between guard bands of
+sentinel bytes; gaps inside a strided tensor's storage are sentinel bytes too. The judge keeps its own copy of everything
+that it wrote, so a worker that overwrites an input or a guard band is seen, and one that reads past an input reads NaN.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import mmap
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -63,8 +64,24 @@ class Laid:
     written: bytes
 
 
-class Arena:
-    """A region of `size` bytes shared by file descriptor. Close it when its worker is gone."""
+class Memory(Protocol):
+    """What an arena lies in: bytes that a worker can map by a file descriptor."""
+
+    size: int
+    fd: int
+
+    def write(self, data: bytes) -> None:
+        """Put `data` at the start."""
+
+    def read(self, size: int) -> bytes:
+        """A copy of the first `size` bytes."""
+
+    def close(self) -> None:
+        """Give the judge's mapping back. The worker's own lives until it dies."""
+
+
+class HostMemory:
+    """A memfd of fixed size."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -73,12 +90,32 @@ class Arena:
         # A worker that could shrink the file would kill the judge with SIGBUS at its next read.
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         self._map = mmap.mmap(self.fd, size)
-        self._used = 0
+
+    def write(self, data: bytes) -> None:
+        """Put `data` at the start."""
+        self._map[: len(data)] = data
+
+    def read(self, size: int) -> bytes:
+        """A copy of the first `size` bytes."""
+        return self._map[:size]
 
     def close(self) -> None:
-        """Unmap and close. The worker's own mapping lives until it dies."""
+        """Unmap and close."""
         self._map.close()
         os.close(self.fd)
+
+
+class Arena:
+    """Lays cases into memory that is shared with one worker. Close it when the worker is gone."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.size = memory.size
+        self.fd = memory.fd
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.memory.close()
 
     def lay(self, case: Case, output_bytes: int) -> Laid:
         """Write a case's inputs into the arena and poison the output region.
@@ -108,12 +145,12 @@ class Arena:
             image[before : start // 2] = GUARD_BEFORE
             as_bytes[start : start + raw.nbytes] = raw
         written = as_bytes.tobytes()
-        self._map[:end] = written
+        self.memory.write(written)
         return Laid(tuple(placed), position, capacity, written)
 
     def read(self, laid: Laid) -> bytes:
         """One copy of the used region. Judge this, not the arena: a worker may go on writing while it is read."""
-        return self._map[: len(laid.written)]
+        return self.memory.read(len(laid.written))
 
 
 def storage_of(spec: TensorSpec, dtype: str, seed: int, index: int) -> tuple[Tensor, int, tuple[int, ...]]:

@@ -12,8 +12,8 @@ from grader.errors import GraderError, SelectionError
 from grader.grading import Grading, Item, Selection, default_root
 from grader.report import terminal
 from grader.rubric import load_rubric
-from grader.runner import Zygote
 from grader.submission import Submission
+from grader.zygote import Zygote
 
 _GRADING = pytest.StashKey[Grading]()
 _ZYGOTE = pytest.StashKey[Zygote]()

@@ -21,11 +21,11 @@ from .errors import InfrastructureError, SelectionError
 from .fused import judge_fused
 from .judge import Caller, Target, shapes
 from .rubric import LoadedRubric
-from .runner import Zygote
 from .scoring import PREREQUISITES, ItemScore, item_maxima, score, total
 from .search import Outcome, Search
 from .submission import Submission
 from .verdict import Status, Verdict
+from .zygote import Zygote
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,10 @@ from .arena import Laid, find_damage, logical_inputs, output_capacity, read_outp
 from .compare import Tolerance, allowed_error, compare
 from .failures import gone_verdict, load_verdict, raised_verdict
 from .reply import CallReply, MalformedReplyError, parse_reply
-from .runner import Worker, WorkerGone, Zygote
+from .runner import Worker, WorkerGone
 from .submission import Sources
 from .verdict import Status, Verdict
+from .zygote import Zygote
 
 
 @dataclass(frozen=True)

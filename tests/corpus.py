@@ -10,9 +10,9 @@ import yaml
 
 from grader.grading import Grading
 from grader.rubric import Cases, ExerciseRubric, LoadedRubric, Rubric, load_rubric
-from grader.runner import Zygote
 from grader.submission import Submission
 from grader.verdict import Verdict
+from grader.zygote import Zygote
 from reference.exercise import DTYPES
 
 Verdicts = dict[tuple[str, str], Verdict]

