@@ -1,8 +1,8 @@
 """Trusted side: the memory in which a case lies, shared with the worker as a file descriptor.
 
 A sealed memfd of fixed size, or device memory on a GPU. Each tensor of a case is laid into it between guard bands of
-sentinel bytes; gaps inside a strided tensor's storage are sentinel bytes too. The judge keeps its own copy of everything
-that it wrote, so a worker that overwrites an input or a guard band is seen, and one that reads past an input reads NaN.
+sentinel bytes; gaps inside a strided tensor's storage are sentinel bytes too. The judge keeps its own copy of all that
+it wrote, so a worker that overwrites an input or a guard band is seen, and one that reads past an input reads NaN.
 """
 
 from __future__ import annotations

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from grader.errors import GraderError, SelectionError
-from grader.grading import Grading, Item, Selection, default_root
+from grader.grading import Grading, Selection, default_root
+from grader.items import Item
+from grader.machine import Machine
 from grader.report import terminal
 from grader.rubric import load_rubric
 from grader.submission import Submission
-from grader.zygote import Zygote
 
 _GRADING = pytest.StashKey[Grading]()
-_ZYGOTE = pytest.StashKey[Zygote]()
+_MACHINE = pytest.StashKey[Machine]()
 _RESULT = pytest.StashKey[Path]()
 
 
@@ -49,14 +50,12 @@ def _open(config: pytest.Config) -> Grading:
     if not result.absolute().parent.is_dir():
         raise SelectionError(f"--result {result}: there is no folder {result.absolute().parent}; make it first")
     config.stash[_RESULT] = result.absolute()
-    if config.option.device == "cuda":
-        raise SelectionError("--device cuda: this version grades on the CPU only")
     loaded = load_rubric(rubric)
-    config.stash[_ZYGOTE] = Zygote(loaded.rubric.limits)
+    config.stash[_MACHINE] = Machine(loaded.rubric.limits, config.option.device)
     return Grading(
         loaded,
         Submission(submission),
-        config.stash[_ZYGOTE],
+        config.stash[_MACHINE],
         Selection(config.option.exercise, config.option.seed, config.option.reproduce, command),
     )
 
@@ -64,7 +63,7 @@ def _open(config: pytest.Config) -> Grading:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Launch the worker side early, and leave a result from the first moment on."""
     if not session.config.option.collectonly:
-        session.config.stash[_ZYGOTE].start()
+        session.config.stash[_MACHINE].start()
         session.config.stash[_GRADING].start()
         _write(session.config)
 
@@ -88,7 +87,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the result, also when the run was interrupted, and end the worker side."""
     if not session.config.option.collectonly:
         _write(session.config)
-    session.config.stash[_ZYGOTE].close()
+    session.config.stash[_MACHINE].close()
     session.config.stash[_GRADING].close()
 
 
@@ -109,7 +108,7 @@ def _write(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Values first: kernels are compiled meanwhile."""
-    order = ("test_correctness", "test_fused", "test_compiles")
+    order = ("test_correctness", "test_fused", "test_compiles", "test_speed")
     items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in order else len(order))
 
 

@@ -10,6 +10,8 @@ from .runner import Worker, WorkerGone
 from .verdict import Status, Verdict
 
 MAX_OUTPUT_QUOTED = 2000
+# What CUDA calls it when a kernel leaves the memory it may touch.
+ILLEGAL_ACCESS = ("illegal memory access", "misaligned address", "unspecified launch failure")
 
 
 def load_verdict(message: dict[str, Any], file: str, entry: str) -> Verdict:
@@ -43,6 +45,11 @@ def raised_verdict(error: ErrorReply, evidence: dict[str, Any]) -> Verdict:
     """The verdict on an exception that the call raised."""
     where = f"{error.frames[-1].file}:{error.frames[-1].line}: " if error.frames else ""
     evidence = {**evidence, "error": error.to_dict()}
+    if any(words in error.message for words in ILLEGAL_ACCESS):
+        return Verdict(Status.OUT_OF_BOUNDS, f"{where}{error.message.splitlines()[0]}",
+                       "A load or store went outside the memory of this process. Run it with --device cpu: the "
+                       "interpreter names the line and the tensor.",
+                       evidence={**evidence, "device_lost": True})  # fmt: skip
     if "NotImplementedError" in error.bases:
         return Verdict(Status.NOT_IMPLEMENTED, error.message or "raises NotImplementedError", evidence=evidence)
     if error.out_of_memory:

@@ -18,7 +18,6 @@ class GpuMemory:
     """Device memory for an arena."""
 
     def __init__(self, size: int) -> None:
-        torch.cuda.init()
         torch.zeros(1, device="cuda")  # makes this process's context current
         try:
             self._memory, self.fd = DeviceMemory.create(size, torch.cuda.current_device())

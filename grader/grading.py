@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,32 +13,24 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import reference
-from reference.exercise import DTYPES, Case
+from reference.exercise import DTYPES, Case, Exercise, TensorSpec
 
 from . import result as results
+from .compare import Tolerance
 from .compiles import judge_compiles
 from .errors import InfrastructureError, SelectionError
 from .fused import judge_fused
+from .items import Item, items_of
 from .judge import Caller, Target, shapes
+from .machine import Machine
 from .rubric import LoadedRubric
-from .scoring import PREREQUISITES, ItemScore, item_maxima, score, total
+from .scoring import PREREQUISITES, ItemScore, score, total
 from .search import Outcome, Search
 from .submission import Submission
 from .verdict import Status, Verdict
-from .zygote import Zygote
 
-
-@dataclass(frozen=True)
-class Item:
-    """What is judged and scored as one: a check of an exercise in a dtype."""
-
-    exercise: str
-    check: str
-    dtype: str
-    max_points: float
-
-    def __str__(self) -> str:
-        return f"{self.exercise}-{self.check}-{self.dtype}"
+# Runs the rounds of a timed item: (before, timed, after, number), as pytest-benchmark does.
+Rounds = Callable[[Callable[[], None], Callable[[], None], Callable[[], None], int], None]
 
 
 @dataclass(frozen=True)
@@ -60,43 +52,30 @@ class Selection:
 
 
 class Grading:
-    """Grades one submission with the workers of a zygote. Raises GraderError at once where an input is bad."""
+    """Grades one submission with the workers of a machine. Raises GraderError at once where an input is bad."""
 
     def __init__(
-        self, loaded: LoadedRubric, submission: Submission, zygote: Zygote, selection: Selection | None = None
+        self, loaded: LoadedRubric, submission: Submission, machine: Machine, selection: Selection | None = None
     ) -> None:
         selection = selection or Selection()
         self.rubric = loaded.rubric
         self.submission = submission
         self.seed = self.rubric.seed if selection.seed is None else selection.seed
         self.case = _parse_case(selection.reproduce) if selection.reproduce else None
-        self.items = self._select(selection)
+        self.items = items_of(self.rubric, selection.exercises)
+        if self.case is not None:
+            wanted = (self.case.exercise, self.case.check, self.case.dtype)
+            self.items = [item for item in self.items if (item.exercise, item.check, item.dtype) == wanted]
+            if not self.items:
+                raise SelectionError(f"--reproduce: the rubric grades no {'-'.join(wanted)}")
         self._loaded = loaded
         self._command = selection.command
         self._hashes = submission.hashes({name: self.rubric.file_of(name) for name in {i.exercise for i in self.items}})
         self._judged: dict[Item, Judged] = {}
         self._started = _now()
-        self._zygote = zygote
+        self._machine = machine
         self._compiling = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compiling")
         self._compiled: dict[Item, Future[Judged]] = {}
-
-    def _select(self, selection: Selection) -> list[Item]:
-        for name in selection.exercises:
-            if name not in self.rubric.exercises:
-                raise SelectionError(
-                    f"--exercise {name}: the rubric has no such exercise; it has {', '.join(self.rubric.exercises)}"
-                )
-        items = []
-        for name, exercise in self.rubric.exercises.items():
-            weights, dtypes = self.rubric.weights_of(name), self.rubric.dtypes_of(name)
-            for (check, dtype), most in item_maxima(exercise.points, weights, dtypes).items():
-                items.append(Item(name, check, dtype, most))
-        if self.case is not None:
-            wanted = (self.case.exercise, self.case.check, self.case.dtype)
-            items = [item for item in items if (item.exercise, item.check, item.dtype) == wanted]
-            if not items:
-                raise SelectionError(f"--reproduce: the rubric grades no {'-'.join(wanted)}")
-        return [item for item in items if not selection.exercises or item.exercise in selection.exercises]
 
     def start(self) -> None:
         """Begin to compile, beside everything else: the compiler needs none of the other items."""
@@ -108,17 +87,18 @@ class Grading:
         """Give up what is still to be compiled. Close the zygote first: it ends what is being compiled."""
         self._compiling.shutdown(cancel_futures=True)
 
-    def grade(self, item: Item) -> Judged:
-        """Judge an item. A fault of the grader is tried once more, then kept as `infrastructure_error`."""
-        judged = self._compiled[item].result() if item in self._compiled else self._judge(item)
+    def grade(self, item: Item, rounds: Rounds | None = None) -> Judged:
+        """Judge an item; `rounds` runs the rounds of a timed one."""
+        judged = self._compiled[item].result() if item in self._compiled else self._judge(item, rounds)
         self._judged[item] = judged
         return judged
 
-    def _judge(self, item: Item) -> Judged:
+    def _judge(self, item: Item, rounds: Rounds | None = None) -> Judged:
+        """The verdict on an item. A fault of the grader is tried once more, then kept as `infrastructure_error`."""
         begun = time.monotonic()
         for attempt in (1, 2):
             try:
-                outcome = self._search(item)
+                outcome = self._outcome(item, rounds)
             except InfrastructureError as error:
                 fault = Verdict(Status.INFRASTRUCTURE_ERROR, str(error))
             except Exception as error:  # noqa: BLE001 - whatever it is, it is not the student's
@@ -128,31 +108,28 @@ class Grading:
                     evidence={"traceback": traceback.format_exc()},
                 )
             else:
-                evidence = {**outcome.verdict.evidence, "cases": outcome.cases, "attempt": attempt}
+                found = outcome.verdict
+                evidence = {**found.evidence, "cases": outcome.cases, "attempt": attempt}
                 if outcome.cut_short:
                     evidence["cut_short"] = f"stopped drawing cases after {self.rubric.cases.budget_s:g} s"
-                found = outcome.verdict
-                verdict = Verdict(found.status, found.message, found.hint, found.case, evidence)
+                verdict = replace(found, evidence=evidence)
                 break
         else:
             verdict = fault
         return Judged(verdict, time.monotonic() - begun)
 
-    def _search(self, item: Item) -> Outcome:
+    def _outcome(self, item: Item, rounds: Rounds | None) -> Outcome:
         exercise = reference.load(item.exercise)
-        target = Target(
-            exercise,
-            self.submission.sources(self.rubric.file_of(item.exercise)),
-            self.rubric.file_of(item.exercise),
-            self.rubric.entry_of(item.exercise),
-            tf32=self.rubric.tf32_of(item.exercise),
-            case_timeout_s=self.rubric.cases.case_timeout_s,
-        )
-        with Caller(self._zygote, target) as caller:
+        if item.check == "speed":
+            return Outcome(self._speed(item, exercise, rounds), 0, cut_short=False)
+        on_host = item.check in ("compiles", "fused")
+        with Caller(
+            self._machine.interpreter if on_host else self._machine.values,
+            self._target(exercise, "cpu" if on_host else self._machine.torch_device),
+        ) as caller:
 
             def verdict_on(case: Case) -> Verdict:
-                length = exercise.reduction_length(shapes(case))
-                return caller.judge(case, self.rubric.tolerance_of(item.exercise, item.dtype, length))
+                return caller.judge(case, self._tolerance(case))
 
             listed = [
                 Case(item.exercise, item.check, item.dtype, inputs.tensors, inputs.seed, inputs.options)
@@ -167,6 +144,38 @@ class Grading:
                 return Outcome(verdict_on(self.case), 1, cut_short=False)
             return Search(verdict_on, exercise, item.check, item.dtype, self.rubric.cases, self.seed).run()
 
+    def _target(self, exercise: Exercise, device: str) -> Target:
+        return Target(
+            exercise,
+            self.submission.sources(self.rubric.file_of(exercise.id)),
+            self.rubric.file_of(exercise.id),
+            self.rubric.entry_of(exercise.id),
+            tf32=self.rubric.tf32_of(exercise.id),
+            case_timeout_s=self.rubric.cases.case_timeout_s,
+            device=device,
+        )
+
+    def _tolerance(self, case: Case) -> Tolerance:
+        length = reference.load(case.exercise).reduction_length(shapes(case))
+        return self.rubric.tolerance_of(case.exercise, case.dtype, length)
+
+    def _speed(self, item: Item, exercise: Exercise, rounds: Rounds | None) -> Verdict:
+        if self._machine.gpu is None or rounds is None:
+            return Verdict(Status.NOT_MEASURED, "speed is measured on a GPU only")
+        if missing := self.missing(item):
+            return Verdict(Status.TOO_SLOW, f"not timed: {' and '.join(missing)} must pass in {item.dtype} first")
+        from .speed import SpeedRun, judge_speed
+
+        assert item.benchmark is not None
+        specs = zip(exercise.arguments, item.benchmark.sizes, strict=True)
+        case = Case(item.exercise, item.check, item.dtype, tuple(TensorSpec(name, shape) for name, shape in specs))
+        device = self._machine.device
+        thresholds = item.benchmark.thresholds(device.name)
+        run = SpeedRun(case, item.benchmark.baseline, thresholds.floor, thresholds.target, self._tolerance(case))
+        with device.locked():
+            target = self._target(exercise, "cuda")
+            return judge_speed(self._machine.gpu, target, run, device, self.seed, rounds)
+
     def reproduce(self, verdict: Verdict) -> str:
         """The command that judges the verdict's case again, "" where there is none."""
         return shlex.join([*self._command, "--reproduce", verdict.case]) if verdict.case else ""
@@ -174,7 +183,8 @@ class Grading:
     def item_score(self, item: Item) -> ItemScore:
         """The points of an item; one that was not reached counts as not measured."""
         judged = self._judged.get(item)
-        scored = score(judged.verdict.status if judged else Status.NOT_MEASURED, item.max_points)
+        verdict = judged.verdict if judged else Verdict(Status.NOT_MEASURED)
+        scored = score(verdict.status, item.max_points, verdict.evidence.get("credit", 1.0))
         return scored if not self.missing(item) else replace(scored, points=0.0)
 
     def missing(self, item: Item) -> list[str]:
@@ -207,6 +217,7 @@ class Grading:
         verdict = judged.verdict
         return results.ItemResult(
             check=item.check,
+            benchmark=str(item.benchmark or ""),
             dtype=item.dtype,
             status=verdict.status,
             points=scored.points,
@@ -225,14 +236,16 @@ class Grading:
         return f"no points before {' and '.join(missing)} pass in {item.dtype}" if missing else ""
 
     def _environment(self) -> results.Environment:
-        versions = self._zygote.versions
+        machine = self._machine
+        versions = machine.values.versions
         return results.Environment(
-            device="cpu",
+            device=machine.gpu_name() or "cpu",
+            driver=machine.driver(),
             torch=versions.get("torch", ""),
             triton=versions.get("triton", ""),
             python=versions.get("python", ""),
             sandbox="L0",
-            mode="interpreter",
+            mode="gpu" if machine.has_gpu else "interpreter",
             seed=self.seed,
             rubric_sha256=self._loaded.sha256,
             grader=_grader_version(),

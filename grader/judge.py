@@ -37,6 +37,7 @@ class Target:
     entry: str
     tf32: bool
     case_timeout_s: float
+    device: str = "cpu"
 
 
 class Caller:
@@ -104,7 +105,10 @@ class Caller:
             self.drop_worker()
             return _of_case(verdict, case)
         seen = worker.arena.read(laid)
-        return _of_case(_judge_reply(target, case, reply, laid, seen, expected, tolerance), case)
+        verdict = _judge_reply(target, case, reply, laid, seen, expected, tolerance)
+        if verdict.evidence.get("device_lost"):
+            self.drop_worker()  # an illegal access ends a process's use of the GPU for good
+        return _of_case(verdict, case)
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid
             "A store went outside its tensor; check its mask and its strides.",
             evidence=evidence,
         )
-    verdict = _judge_form(case, reply, tuple(expected.values.shape))
+    verdict = _judge_form(case, reply, tuple(expected.values.shape), target.device)
     if verdict is not None:
         return Verdict(verdict.status, verdict.message, verdict.hint, evidence=evidence)
     if (work := fallback.work_left_to_torch(case, reply)) is not None:
@@ -184,7 +188,7 @@ def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid
     return _judge_values(target.exercise, case, output, expected, tolerance, evidence)
 
 
-def _judge_form(case: Case, reply: CallReply, shape: tuple[int, ...]) -> Verdict | None:
+def _judge_form(case: Case, reply: CallReply, shape: tuple[int, ...], device: str) -> Verdict | None:
     """Type, shape, dtype and device of the output."""
     if len(reply.outputs) != 1 or reply.outputs[0].type != "Tensor":
         kinds = ", ".join(output.type for output in reply.outputs)
@@ -196,8 +200,9 @@ def _judge_form(case: Case, reply: CallReply, shape: tuple[int, ...]) -> Verdict
     if output.dtype != case.dtype:
         return Verdict(Status.WRONG_DTYPE, f"out.dtype = {output.dtype}, expected {case.dtype}",
                        "The result has the dtype of the input: allocate it with dtype=x.dtype.")  # fmt: skip
-    if output.device != "cpu":
-        return Verdict(Status.WRONG_SHAPE, f"out.device = {output.device}, expected cpu")
+    if output.device != device:
+        return Verdict(Status.WRONG_SHAPE, f"out.device = {output.device}, expected {device}",
+                       "Allocate the result with device=x.device.")  # fmt: skip
     return None
 
 

@@ -43,6 +43,7 @@ class ItemResult(_Model):
 
     check: str
     dtype: str
+    benchmark: str = ""
     status: Status
     points: float
     max_points: float

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -65,6 +65,35 @@ class Fused(_Model):
     traffic: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.1
 
 
+class Thresholds(_Model):
+    """Speedups over the baseline: no points below `floor`, all from `target` on."""
+
+    floor: Positive
+    target: Positive
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.target <= self.floor:
+            raise ValueError("target must be larger than floor")
+        return self
+
+
+class Benchmark(Thresholds):
+    """One timed problem. `gpus` has thresholds for GPUs on which the usual ones are wrong, by a part of their name."""
+
+    sizes: tuple[tuple[Annotated[int, Field(ge=1)], ...], ...]
+    dtype: DtypeName
+    baseline: str
+    gpus: Mapping[str, Thresholds] = Field(default_factory=dict)
+
+    def thresholds(self, gpu: str) -> Thresholds:
+        """The thresholds for the GPU of this name."""
+        return next((own for name, own in self.gpus.items() if name in gpu), self)
+
+    def __str__(self) -> str:
+        return f"{'_'.join('x'.join(map(str, shape)) for shape in self.sizes)}.{self.dtype}"
+
+
 class ExerciseRubric(_Model):
     """One exercise: its points and where it differs from the defaults."""
 
@@ -75,6 +104,7 @@ class ExerciseRubric(_Model):
     dtypes: tuple[DtypeName, ...] | None = Field(default=None, min_length=1)
     tf32: bool | None = None
     fused: Fused = Fused()
+    speed: tuple[Benchmark, ...] = ()
     tolerances: Mapping[DtypeName, ToleranceException] = Field(default_factory=dict)
 
 
@@ -106,6 +136,16 @@ class Rubric(_Model):
                 if check not in checks:
                     raise _LocatedError(("exercises", name, "weights", check),
                                    f"{name} has no check {check!r}; it has {', '.join(checks)}")  # fmt: skip
+            for number, benchmark in enumerate(exercise.speed):
+                place = ("exercises", name, "speed", number)
+                of_exercise = reference.load(name)
+                known_baselines = [*of_exercise.baselines, "compile"]
+                if benchmark.baseline not in known_baselines:
+                    problem = f"{name} has no baseline {benchmark.baseline!r}; it has {', '.join(known_baselines)}"
+                    raise _LocatedError((*place, "baseline"), problem)
+                if len(benchmark.sizes) != len(of_exercise.arguments):
+                    problem = f"{name} takes {', '.join(of_exercise.arguments)}: give a shape for each"
+                    raise _LocatedError((*place, "sizes"), problem)
             if not any(self.weights_of(name).values()):
                 raise _LocatedError(("exercises", name), f"all weights of {name} are 0, so its points go nowhere")
         every = {check for name in self.exercises for check in reference.load(name).checks}
@@ -117,7 +157,10 @@ class Rubric(_Model):
     def weights_of(self, exercise_id: str) -> dict[str, float]:
         """Weight per check of an exercise, in the exercise's order; checks without a weight are not graded."""
         merged = {**self.weights, **(self.exercises[exercise_id].weights or {})}
-        return {check: merged[check] for check in reference.load(exercise_id).checks if merged.get(check, 0) > 0}
+        checks = [check for check in reference.load(exercise_id).checks if merged.get(check, 0) > 0]
+        if not self.exercises[exercise_id].speed:  # nothing to time: its points go to the other checks
+            checks = [check for check in checks if check != "speed"]
+        return {check: merged[check] for check in checks}
 
     def dtypes_of(self, exercise_id: str) -> tuple[str, ...]:
         """The dtypes an exercise is graded in."""

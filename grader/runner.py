@@ -60,12 +60,12 @@ class Worker:
         self.post(message)
         return self.wait(timeout_s)
 
-    def post(self, message: protocol.Message) -> None:
+    def post(self, message: protocol.Message, fds: tuple[int, ...] = ()) -> None:
         """Send a message without waiting, so that the judge can work meanwhile. A dead worker shows in `wait`."""
         self._requests += 1
         self._channel.settimeout(SEND_TIMEOUT_S)
         with contextlib.suppress(OSError):
-            protocol.send(self._channel, {**message, "id": self._requests})
+            protocol.send(self._channel, {**message, "id": self._requests}, fds)
         self._channel.setblocking(False)
 
     def wait(self, timeout_s: float) -> protocol.Message | WorkerGone:
@@ -92,6 +92,10 @@ class Worker:
         self._zygote.stop(self._number)
         self._drain()
         return WorkerGone(timed_out=True, code=-signal.SIGKILL)
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop the worker's processes, or let them go on."""
+        self._zygote.pause(self._number, paused=paused)
 
     def close(self) -> None:
         """Kill the worker and all it started, and free what belongs to it."""

@@ -33,13 +33,9 @@ class Totals:
     maximum: float
 
 
-def item_maxima(points: float, weights: Mapping[str, float], dtypes: Iterable[str]) -> dict[tuple[str, str], float]:
-    """The points of each (check, dtype): the exercise's points split by weight, then evenly over dtypes."""
-    names = tuple(dtypes)
-    total = sum(weights.values())
-    return {
-        (check, dtype): points * weight / total / len(names) for check, weight in weights.items() for dtype in names
-    }
+def item_maximum(points: float, weights: Mapping[str, float], check: str, items: int) -> float:
+    """The points of each of the `items` of a check: the exercise's points split by weight, then evenly."""
+    return points * weights[check] / sum(weights.values()) / items
 
 
 def score(status: Status, max_points: float, credit: float = 1.0) -> ItemScore:

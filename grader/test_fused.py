@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from grader.grading import Grading, Item
+from grader.grading import Grading
+from grader.items import Item
 from grader.report.outcome import report
 
 CHECKS = ("fused",)

@@ -25,7 +25,7 @@ DTYPES: Mapping[str, torch.dtype] = {
 UNIT_ROUNDOFF: Mapping[str, float] = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 VALUE_CHECKS = ("aligned", "ragged", "strided", "extreme")
-CHECKS = (*VALUE_CHECKS, "compiles", "fused")
+CHECKS = (*VALUE_CHECKS, "compiles", "fused", "speed")
 
 LAYOUTS = ("contiguous", "offset", "padded", "sliced", "expanded", "transposed", "transposed_padded")
 

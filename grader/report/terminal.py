@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -43,12 +44,12 @@ def scoreboard(result: Result, *, color: bool) -> str:
     for name, exercise in result.exercises.items():
         checks = list(dict.fromkeys(item.check for item in exercise.items))
         for row, check in enumerate(checks):
-            of_check = {item.dtype: item for item in exercise.items if item.check == check}
+            of_check = [item for item in exercise.items if item.check == check]
             table.add_row(
                 Text(name if row == 0 else ""),
                 Text(check),
-                *(_cell(of_check.get(dtype)) for dtype in dtypes),
-                Text(_points(of_check.values())),
+                *(_cell([item for item in of_check if item.dtype == dtype]) for dtype in dtypes),
+                Text(_points(of_check)),
                 end_section=row == len(checks) - 1,
             )
     console.print(table)
@@ -60,15 +61,19 @@ def scoreboard(result: Result, *, color: bool) -> str:
     return "\n" + buffer.getvalue()
 
 
-def _cell(item: ItemResult | None) -> Text:
-    if item is None:
-        return Text("")
-    return Text(item.status.value, style=_STYLES.get(item.status, "red"))
+def _cell(items: Sequence[ItemResult]) -> Text:
+    """One line an item: its status, and for a timed one its speedup."""
+    lines = []
+    for item in items:
+        text = item.status.value
+        if "speedup" in item.evidence:
+            text += f" {item.evidence['speedup']:.2f}×"
+        lines.append(Text(text, style=_STYLES.get(item.status, "red")))
+    return Text("\n").join(lines)
 
 
-def _points(items: object) -> str:
-    chosen = list(items)  # type: ignore[call-overload]
-    return f"{_number(sum(i.points for i in chosen))} / {_number(sum(i.max_points for i in chosen))}"
+def _points(items: Sequence[ItemResult]) -> str:
+    return f"{_number(sum(i.points for i in items))} / {_number(sum(i.max_points for i in items))}"
 
 
 def _number(value: float) -> str:

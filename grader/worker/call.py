@@ -72,6 +72,7 @@ class Worker:
         self._backend = backend()
         self._arena = self._backend.attach(arena_fd, arena_size)
         self._root = ""
+        self._round: Any = None
         self._entry: Callable[..., Any] | None = None
 
     def load(self, message: protocol.Message) -> protocol.Message:
@@ -135,6 +136,48 @@ class Worker:
             return {"kind": "unavailable", "message": str(error)[:MAX_TEXT]}
         return {"kind": "compiled", "kernels": [_cut(asdict(kernel)) for kernel in kernels[:MAX_KERNELS]]}
 
+    def attach(self, message: protocol.Message, fds: list[int]) -> protocol.Message:
+        """Map another arena in place of the first: the pool of a timed round."""
+        self._arena = self._backend.attach(fds[0], message["size"])
+        return {"kind": "done"}
+
+    def echo(self, _: protocol.Message) -> protocol.Message:
+        """Answer at once: what is left of a timed message when nothing is asked for."""
+        return {"kind": "done"}
+
+    def prepare_round(self, message: protocol.Message) -> protocol.Message:
+        """Make the views of a timed round and warm up on clones of its first inputs."""
+        from grader.worker.timed import Round
+
+        assert self._entry is not None, "the judge loads before it calls"
+        self._round = None  # frees the outputs of the last one
+        calls = [[*map(self._view, tensors), *message["options"]] for tensors in message["calls"]]
+        scratch = [[value.clone() if hasattr(value, "clone") else value for value in calls[0]]] * message["warm_up"]
+        try:
+            self._round = Round(self._entry, calls, scratch, message["name"])
+        except BaseException as error:  # noqa: BLE001 - as in load
+            return {"kind": "raised", "error": self._describe(error)}
+        return {"kind": "done"}
+
+    def run_round(self, _: protocol.Message) -> protocol.Message:
+        """Run the prepared round."""
+        try:
+            self._round.run()
+        except BaseException as error:  # noqa: BLE001 - as in load
+            return {"kind": "raised", "error": self._describe(error)}
+        return {"kind": "done"}
+
+    def fetch_round(self, message: protocol.Message) -> protocol.Message:
+        """Copy every output of the round to its place in the pool; one of another form stays NaN there."""
+        import torch
+
+        dtype = getattr(torch, message["dtype"])
+        for value, offset in zip(self._round.outputs, message["offsets"], strict=True):
+            if type(value) is torch.Tensor and list(value.shape) == message["shape"] and value.dtype == dtype:
+                self._region(offset, message["bytes"]).view(dtype).view(value.shape).copy_(value.detach())
+        self._backend.synchronize()
+        return {"kind": "done"}
+
     def _view(self, tensor: dict[str, Any]) -> Any:
         import torch
 
@@ -187,10 +230,18 @@ def serve(channel: socket.socket, arena_fd: int, arena_size: int) -> None:
     """Answer the judge's messages until it closes the channel."""
     worker = Worker(channel, arena_fd, arena_size)
     decoder = protocol.Decoder()
-    actions = {"load": worker.load, "call": worker.call, "compile": worker.compile}
-    while (received := protocol.receive(channel, decoder)) is not None:
-        message, _ = received
-        reply = actions[message["kind"]](message)
+    actions = {
+        "load": worker.load,
+        "call": worker.call,
+        "compile": worker.compile,
+        "prepare_round": worker.prepare_round,
+        "run_round": worker.run_round,
+        "fetch_round": worker.fetch_round,
+        "echo": worker.echo,
+    }
+    while (received := protocol.receive(channel, decoder, max_fds=1)) is not None:
+        message, fds = received
+        reply = worker.attach(message, fds) if message["kind"] == "attach" else actions[message["kind"]](message)
         sys.stdout.flush()
         sys.stderr.flush()
         protocol.send(channel, {**reply, "id": message["id"]})

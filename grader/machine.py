@@ -1,0 +1,69 @@
+"""Trusted side: what this machine can grade with: a zygote for the interpreter, one for the GPU where there is one."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+from .errors import SelectionError
+from .rubric import Limits
+from .zygote import Zygote
+
+if TYPE_CHECKING:
+    from .device import Device
+
+DeviceChoice = Literal["auto", "cpu", "cuda"]
+
+
+class Machine:
+    """The worker processes of one run. Raises SelectionError where the chosen device is not there."""
+
+    def __init__(self, limits: Limits, choice: DeviceChoice = "auto") -> None:
+        if choice == "cuda" and not torch.cuda.is_available():
+            raise SelectionError("--device cuda: PyTorch finds no CUDA device; check nvidia-smi, or use --device cpu")
+        self.has_gpu = choice != "cpu" and torch.cuda.is_available()
+        self.interpreter = Zygote(limits)
+        self.gpu = Zygote(limits, "gpu") if self.has_gpu else None
+
+    @property
+    def values(self) -> Zygote:
+        """Where the checks of values run: on the GPU where there is one."""
+        return self.gpu or self.interpreter
+
+    @property
+    def torch_device(self) -> str:
+        """The device type of the tensors in the checks of values."""
+        return "cuda" if self.has_gpu else "cpu"
+
+    def gpu_name(self) -> str | None:
+        """The GPU's name, None without one."""
+        return str(torch.cuda.get_device_name(0)) if self.has_gpu else None
+
+    def driver(self) -> str | None:
+        """The version of the GPU's driver, None without one."""
+        if not self.has_gpu:
+            return None
+        from .device import driver_version
+
+        return driver_version()
+
+    @cached_property
+    def device(self) -> Device:
+        """The GPU, with its rates measured on first use."""
+        from .device import Device
+
+        return Device.current()
+
+    def start(self) -> None:
+        """Launch the processes without waiting for them."""
+        self.values.start()
+        if self.gpu is not None:
+            self.interpreter.start()
+
+    def close(self) -> None:
+        """End all processes."""
+        for zygote in (self.interpreter, self.gpu):
+            if zygote is not None:
+                zygote.close()
