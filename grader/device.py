@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ except ImportError:
     pynvml = None
 
 LOCK_TIMEOUT_S = 900.0
+IDLE_TIMEOUT_S = 10.0
+IDLE_BYTES = 256 << 20
+IDLE_FACTOR = 1.5
+IDLE_FIXED_MS = 0.1
 PROBE_BYTES = 1 << 30
 PROBE_SIZE = 4096
 
@@ -69,6 +74,29 @@ class Device:
                         raise InfrastructureError(f"{path} is held: another grader has timed for too long") from None
                     time.sleep(0.2)
             yield
+
+    def wait_until_idle(self) -> None:
+        """Return once a small copy takes what it takes on an idle device. Raises InfrastructureError if it never does.
+
+        Two processes take turns on a GPU, so work of another one makes the copy several times as long.
+        """
+        expected_ms = 2 * IDLE_BYTES / (self.copy_gb_s * 1e6)
+        deadline = time.monotonic() + IDLE_TIMEOUT_S
+        while (
+            _best_ms(lambda: self._idle_target.copy_(self._idle_source), 1) > IDLE_FACTOR * expected_ms + IDLE_FIXED_MS
+        ):
+            if time.monotonic() > deadline:
+                raise InfrastructureError(
+                    f"the GPU {self.name} is busy with other work ({self.state()}); try again later"
+                )
+
+    @cached_property
+    def _idle_source(self) -> torch.Tensor:
+        return torch.zeros(IDLE_BYTES, dtype=torch.uint8, device="cuda")
+
+    @cached_property
+    def _idle_target(self) -> torch.Tensor:
+        return torch.zeros(IDLE_BYTES, dtype=torch.uint8, device="cuda")
 
     def state(self) -> dict[str, Any]:
         """Clocks in MHz, temperature in °C, power in W, throttle reasons and other processes, as NVML gives them."""

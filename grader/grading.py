@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -74,22 +75,24 @@ class Grading:
         self._judged: dict[Item, Judged] = {}
         self._started = _now()
         self._machine = machine
-        self._compiling = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compiling")
-        self._compiled: dict[Item, Future[Judged]] = {}
+        self._pool = ThreadPoolExecutor(max_workers=_jobs(), thread_name_prefix="judge")
+        self._ahead: dict[Item, Future[Judged]] = {}
 
     def start(self) -> None:
-        """Begin to compile, beside everything else: the compiler needs none of the other items."""
+        """Begin to judge everything that is not timed, a few items at a time; `grade` waits for what it wants."""
         for item in self.items:
-            if item.check == "compiles" and self.case is None:
-                self._compiled[item] = self._compiling.submit(self._judge, item)
+            if item.check != "speed":
+                self._ahead[item] = self._pool.submit(self._judge, item)
 
     def close(self) -> None:
-        """Give up what is still to be compiled. Close the zygote first: it ends what is being compiled."""
-        self._compiling.shutdown(cancel_futures=True)
+        """Give up what is not judged yet. Close the machine first: it ends the workers that are waited for."""
+        self._pool.shutdown(cancel_futures=True)
 
     def grade(self, item: Item, rounds: Rounds | None = None) -> Judged:
-        """Judge an item; `rounds` runs the rounds of a timed one."""
-        judged = self._compiled[item].result() if item in self._compiled else self._judge(item, rounds)
+        """Judge an item; `rounds` runs the rounds of a timed one, for which all else must be over."""
+        if item.check == "speed":
+            wait(self._ahead.values())
+        judged = self._ahead[item].result() if item in self._ahead else self._judge(item, rounds)
         self._judged[item] = judged
         return judged
 
@@ -261,6 +264,11 @@ def _parse_case(text: str) -> Case:
     if tuple(spec.name for spec in case.tensors) != exercise.arguments or case.dtype not in DTYPES:
         raise SelectionError(f"--reproduce: {case.exercise} takes {', '.join(exercise.arguments)}")
     return case
+
+
+def _jobs() -> int:
+    """Items judged at a time: a judge's thread and a worker use about one core together."""
+    return max(2, min(4, (os.cpu_count() or 2) // 2))
 
 
 def _now() -> str:

@@ -166,16 +166,18 @@ class Player:
 class Duel:
     """Pairs of rounds of a baseline and a submission on one pool.
 
-    `judge_output(call)` looks at one output of the submission's round and gives a complaint, or None.
+    `judge_output(call)` looks at one output of the submission's round and gives a complaint, or None;
+    `wait_until_idle()` returns once nothing else runs on the device.
     """
 
     def __init__(self, baseline: Player, submission: Player, pool: Pool, judge_output: Callable[[int], str | None],
-                 seed: int) -> None:  # fmt: skip
+                 wait_until_idle: Callable[[], None], seed: int) -> None:  # fmt: skip
         self.baseline = baseline
         self.submission = submission
         self.complaint: str | None = None
         self._pool = pool
         self._judge_output = judge_output
+        self._wait_until_idle = wait_until_idle
         self._random = random.Random(seed)  # noqa: S311 - order of rounds, not a secret
         for player in (baseline, submission):
             player.attach(pool)
@@ -185,14 +187,16 @@ class Duel:
 
     def _calls_needed(self) -> int:
         """Calls a round so that the faster player's takes long enough."""
-        per_call = []
-        for player in (self.baseline, self.submission):
-            calls = min(self._pool.calls, LEAST_CALLS)
-            self._pool.refill()
-            player.prepare(self._pool, calls)
-            per_call.append((player.run() - self._overhead_s[player.name]) / calls)
-            player.fetch(self._pool, calls)
-        return max(2, min(self._pool.calls, MOST_CALLS, int(ROUND_S / max(1e-6, min(per_call))) + 1))
+        calls = min(self._pool.calls, LEAST_CALLS)
+        for _ in range(3):  # the first rounds are slow: memory is allocated, and few calls hide little start-up
+            per_call = []
+            for player in (self.baseline, self.submission):
+                self._pool.refill()
+                player.prepare(self._pool, calls)
+                per_call.append((player.run() - self._overhead_s[player.name]) / calls)
+                player.fetch(self._pool, calls)
+            calls = max(2, min(self._pool.calls, MOST_CALLS, int(ROUND_S / max(1e-6, min(per_call))) + 1))
+        return calls
 
     def before(self) -> None:
         """Everything ahead of the submission's round, the baseline's half of the time included."""
@@ -201,6 +205,7 @@ class Duel:
             self._baseline_round()
         self._pool.refill()
         self.submission.prepare(self._pool, self.calls)
+        self._wait_until_idle()
 
     def timed(self) -> None:
         """The submission's round."""
@@ -219,6 +224,7 @@ class Duel:
         try:
             self._pool.refill()
             self.baseline.prepare(self._pool, self.calls)
+            self._wait_until_idle()
             self._book(self.baseline, self.baseline.run())
             self.baseline.fetch_seconds.append(self.baseline.fetch(self._pool, self.calls))
         finally:
