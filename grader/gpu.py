@@ -44,10 +44,11 @@ class GpuMemory:
         os.close(self.fd)
 
 
-def healthy() -> bool:
-    """Whether the device still computes and remembers: after a worker crashed on it, the next must find it well."""
+def check_health() -> None:
+    """Make sure that the device still computes, after a worker crashed on it. Raises InfrastructureError."""
     try:
-        values = torch.arange(1 << 20, device="cuda", dtype=torch.int64)
-        return int(values.sum()) == (1 << 20) * ((1 << 20) - 1) // 2
-    except RuntimeError:
-        return False
+        total = int(torch.arange(1 << 20, device="cuda", dtype=torch.int64).sum())
+    except RuntimeError as error:
+        raise InfrastructureError(f"the GPU does not answer after a worker crashed: {error}") from None
+    if total != (1 << 20) * ((1 << 20) - 1) // 2:
+        raise InfrastructureError("the GPU computes wrong sums after a worker crashed")

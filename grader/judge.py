@@ -83,6 +83,14 @@ class Caller:
             self._worker.close()
             self._worker = None
 
+    def _lose_worker(self) -> None:
+        """End a worker that failed, and make sure that the GPU is well for the next."""
+        self.drop_worker()
+        if self.target.device == "cuda":
+            from .gpu import check_health
+
+            check_health()
+
     def judge(self, case: Case, tolerance: Tolerance) -> Verdict:
         """The verdict on one case. A crash must happen twice: a worker killed from outside is not the submission's."""
         verdict = self._judge_once(case, tolerance)
@@ -102,12 +110,12 @@ class Caller:
         reply = worker.wait(target.case_timeout_s)
         if isinstance(reply, WorkerGone):
             verdict = gone_verdict(reply, worker, target.case_timeout_s)
-            self.drop_worker()
+            self._lose_worker()
             return _of_case(verdict, case)
         seen = worker.arena.read(laid)
         verdict = _judge_reply(target, case, reply, laid, seen, expected, tolerance)
         if verdict.evidence.get("device_lost"):
-            self.drop_worker()  # an illegal access ends a process's use of the GPU for good
+            self._lose_worker()  # an illegal access ends a process's use of the GPU for good
         return _of_case(verdict, case)
 
 

@@ -164,8 +164,8 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, stat
                        f"{run.case.describe()}", "The call must do its work before it returns.",
                        evidence=evidence)  # fmt: skip
     if fetch_us > LATE_FACTOR * usual_fetch_us + LATE_FIXED_S * 1e6:
-        return Verdict(Status.FORBIDDEN, f"{seen}: but its results took {fetch_us / 1e3:.1f} ms to read, the baseline's "
-                       f"{usual_fetch_us / 1e3:.1f}: work was put off — {run.case.describe()}",
+        return Verdict(Status.FORBIDDEN, f"{seen}: but its results took {fetch_us / 1e3:.1f} ms to read, those of the "
+                       f"baseline {usual_fetch_us / 1e3:.1f}: work was put off — {run.case.describe()}",
                        "The call must do its work before it returns.", evidence=evidence)  # fmt: skip
     if credit <= 0:
         return Verdict(Status.TOO_SLOW, f"{seen}; points begin at {run.floor:g} × — {run.case.describe()}",
