@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -46,7 +47,6 @@ class Zygote:
         self.limits = limits
         self.mode = mode
         self.versions: dict[str, str] = {}
-        self._home = Path(tempfile.mkdtemp(prefix="grader-"))
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._decoder = protocol.Decoder()
@@ -55,7 +55,13 @@ class Zygote:
         self._closed = False
         # Kernels are compiled in a second thread; one exchange on the control socket at a time.
         self._lock = threading.RLock()
-        _copy_worker_code(self._home / "code")
+
+    @cached_property
+    def _home(self) -> Path:
+        """The folder of everything that workers write, and of their copy of the grader's code."""
+        home = Path(tempfile.mkdtemp(prefix="grader-"))
+        _copy_worker_code(home / "code")
+        return home
 
     def start(self) -> None:
         """Launch the process without waiting for it: importing torch takes seconds that the judge can use."""
@@ -94,7 +100,8 @@ class Zygote:
         with self._lock:
             self._closed = True
             self._end()
-        shutil.rmtree(self._home, ignore_errors=True)
+        if "_home" in self.__dict__:
+            shutil.rmtree(self._home, ignore_errors=True)
 
     def _end(self) -> None:
         if self._control is not None:

@@ -1,0 +1,65 @@
+"""Times the right kernels of the corpus on the rubric's benchmarks, on a GPU: what plain student kernels reach.
+
+The thresholds in rubric.yaml are set from what this prints: `python benchmarks/corpus_speed.py --json FILE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from grader.grading import Grading
+from grader.machine import Machine
+from grader.rubric import LoadedRubric, load_rubric
+from grader.submission import Submission
+
+ROOT = Path(__file__).parent.parent
+
+
+def rounds(before: Callable[[], None], timed: Callable[[], None], after: Callable[[], None], number: int) -> None:
+    """Run the rounds as pytest-benchmark would."""
+    for _ in range(number):
+        before()
+        timed()
+        after()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--exercise", action="append", default=[])
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    loaded = load_rubric(ROOT / "rubric.yaml")
+    machine = Machine(loaded.rubric.limits, "cuda")
+    rows = []
+    for exercise, policy in loaded.rubric.exercises.items():
+        if options.exercise and exercise not in options.exercise:
+            continue
+        files = sorted((ROOT / "tests/submissions" / exercise).glob("right_*.py"))
+        for path in [*files, ROOT / "reference/solutions" / f"{exercise}.py"]:
+            own = policy.model_copy(update={"file": path.name, "entry": exercise})
+            rubric = loaded.rubric.model_copy(update={"exercises": {exercise: own}})
+            grading = Grading(LoadedRubric(rubric, loaded.path, loaded.sha256), Submission(path.parent), machine)
+            for item in grading.items:
+                if item.check == "speed":
+                    verdict = grading.grade(item, rounds).verdict
+                    facts = verdict.evidence
+                    rows.append({"exercise": exercise, "kernel": path.stem, "benchmark": str(item.benchmark),
+                                 "status": str(verdict.status), "message": verdict.message,
+                                 **{name: facts.get(name) for name in ("speedup", "time_us", "baseline_us", "credit")}})  # fmt: skip
+                    print(f"{exercise:12} {path.stem:24} {item.benchmark!s:34} {verdict.status} {verdict.message[:110]}",
+                          flush=True)  # fmt: skip
+            grading.close()
+    device = machine.device
+    machine.close()
+    if options.json:
+        environment = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "gpu": device.name, "driver": device.driver,
+                       **machine.values.versions, "copy_gb_s": device.copy_gb_s, "matmul_tflop_s": device.matmul_tflop_s}  # fmt: skip
+        options.json.write_text(json.dumps({"environment": environment, "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
