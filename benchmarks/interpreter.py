@@ -22,8 +22,7 @@ import triton
 import triton.language as tl
 
 ROOT = Path(__file__).resolve().parent.parent
-# "batched" (all programs as one numpy batch) becomes a third mode when the interpreter has it.
-MODES = ("raw", "loop")
+MODES = ("raw", "loop", "batched")
 
 
 @triton.jit
@@ -130,7 +129,7 @@ def serve(mode):
         interpreter.install()
 
         def context():
-            return interpreter.record(interpreter.Options())
+            return interpreter.record(interpreter.Options(batch=mode == "batched"))
 
     for line in sys.stdin:
         start = time.perf_counter()

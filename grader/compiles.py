@@ -18,6 +18,8 @@ from .verdict import Status, Verdict
 
 # A block of 2²⁰ elements keeps the compiler busy for minutes.
 TIMEOUT_S = 60.0
+# The worker's words for a compilation that was broken off.
+TOO_LONG = "had not finished"
 
 
 def judge_compiles(caller: Caller, cases: Sequence[Case], targets: Sequence[int]) -> Outcome:
@@ -43,8 +45,9 @@ def _judge_case(caller: Caller, case: Case, targets: Sequence[int], facts: list[
     answer = worker.request(message, TIMEOUT_S + caller.target.case_timeout_s)
     if isinstance(answer, WorkerGone):
         caller.drop_worker()
-        what = "had not finished" if answer.timed_out else "ended the process"
-        return Verdict(Status.CRASHED, f"compiling the kernels {what}")
+        if answer.timed_out:
+            return Verdict(Status.TIMED_OUT, f"compiling {TOO_LONG} after {TIMEOUT_S:g} s", case=str(case))
+        return Verdict(Status.CRASHED, "compiling ended the process", case=str(case))
     try:
         reply = parse_compile_reply(answer)
     except MalformedReplyError as error:
@@ -55,7 +58,7 @@ def _judge_case(caller: Caller, case: Case, targets: Sequence[int], facts: list[
         return _call_failed(reply, case)
     if not reply.kernels:
         return Verdict(Status.FALLBACK, "no Triton kernel was launched",
-                       "Write the work as a kernel with @triton.jit and launch it.")  # fmt: skip
+                       "Write the work as a kernel with @triton.jit and launch it.", case=str(case))  # fmt: skip
     facts.extend(
         kernel.model_dump(include={"kernel", "target", "config", "registers", "spills", "shared_bytes", "num_warps"})
         for kernel in reply.kernels
@@ -70,13 +73,23 @@ def _call_failed(reply: CompileReply, case: Case) -> Verdict:
     where = f"{reply.file}:{reply.line}: " if reply.file else ""
     if reply.message.startswith("NotImplementedError"):
         return Verdict(Status.NOT_IMPLEMENTED, reply.message.partition(": ")[2])
-    return Verdict(Status.RAISED, f"{where}{reply.message} — {case.describe()}")
+    status = Status.RAISED
+    if "ended the process" in reply.message or "crashed" in reply.message:
+        status = Status.CRASHED
+    elif TOO_LONG in reply.message:
+        status = Status.TIMED_OUT
+    return Verdict(status, f"{where}{reply.message} — {case.describe()}", case=str(case))
 
 
 def _refused(refused: Sequence[CompiledKernel], case: Case) -> Verdict:
     first = refused[0]
     where = f"{first.file}:{first.line}: " if first.file else ""
     config = f" with {first.config}" if first.config else ""
+    evidence = {"refused": [kernel.model_dump() for kernel in refused[:8]]}
+    if TOO_LONG in first.error:
+        message = f"{where}{first.kernel}{config}: {first.error}; {case.describe()}"
+        hint = "Compile time grows with the size of a block. Load long rows in several blocks instead of one."
+        return Verdict(Status.TIMED_OUT, message, hint, str(case), evidence)
     step = "could not be launched" if first.stage == "launch" else "does not compile"
     also = sorted({f"sm_{kernel.target}" for kernel in refused[1:]} - {f"sm_{first.target}"})
     message = (
@@ -85,6 +98,4 @@ def _refused(refused: Sequence[CompiledKernel], case: Case) -> Verdict:
         + f"; {case.describe()}"
     )
     hint = "The CPU interpreter is more lenient than the compiler: this kernel would fail on every GPU of that kind."
-    return Verdict(
-        Status.COMPILE_FAILED, message, hint, "", {"refused": [kernel.model_dump() for kernel in refused[:8]]}
-    )
+    return Verdict(Status.COMPILE_FAILED, message, hint, str(case), evidence)

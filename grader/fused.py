@@ -43,13 +43,14 @@ def _judge_counts(exercise: Exercise, case: Case, verdict: Verdict, limits: Fuse
     facts = {**evidence, "bytes_moved": moved, "least_bytes": least, "launches_with_torch": launches}
     if launches <= limits.launches and moved <= limits.traffic * least:
         return Verdict(Status.PASSED, evidence=facts)
+    what = "1 launch moves" if launches == 1 else f"{launches} launches move"
     message = (
-        f"{launches} launches that move {moved} bytes, allowed {limits.launches} and "
-        f"{limits.traffic * least:.0f} ({limits.traffic:g} × the least, {least})"
+        f"{what} {moved} bytes; allowed are {limits.launches} and {limits.traffic * least:.0f} "
+        f"({limits.traffic:g} × the least, {least})"
     )
     passes = (
-        f"The kernels read {evidence['bytes_loaded'] / inputs:.2g} × the input and write "
-        f"{evidence['bytes_stored'] / outputs:.2g} × the output"
+        f"The kernels read {evidence['bytes_loaded'] / inputs:.2g} × the bytes of the input and write "
+        f"{evidence['bytes_stored'] / outputs:.2g} × those of the output"
     )
     if moving:
         names = ", ".join(f"{operator['name']} ×{operator['calls']}" for operator in moving)

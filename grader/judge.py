@@ -65,7 +65,7 @@ class Caller:
         worker = self._zygote.fork()
         target.sources.stage(worker.folder)
         message = {"kind": "load", "root": str(worker.folder), "file": target.sources.main, "entry": target.entry}
-        reply = worker.request(message, target.case_timeout_s)
+        reply = worker.request(message, target.case_timeout_s + self._zygote.worker_start_s)
         if not isinstance(reply, WorkerGone) and reply.get("kind") == "loaded":
             self._worker = worker
             return worker

@@ -20,12 +20,12 @@ DeviceChoice = Literal["auto", "cpu", "cuda"]
 class Machine:
     """The worker processes of one run. Raises SelectionError where the chosen device is not there."""
 
-    def __init__(self, limits: Limits, choice: DeviceChoice = "auto") -> None:
+    def __init__(self, limits: Limits, choice: DeviceChoice = "auto", *, spawn: bool = False) -> None:
         if choice == "cuda" and not torch.cuda.is_available():
             raise SelectionError("--device cuda: PyTorch finds no CUDA device; check nvidia-smi, or use --device cpu")
         self.has_gpu = choice != "cpu" and torch.cuda.is_available()
         self.interpreter = Zygote(limits)
-        self.gpu = Zygote(limits, "gpu") if self.has_gpu else None
+        self.gpu = Zygote(limits, "gpu", spawn=spawn) if self.has_gpu else None
 
     @property
     def values(self) -> Zygote:

@@ -21,4 +21,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rubric", type=Path, metavar="FILE", help="the policy (default: rubric.yaml)")
     group.addoption("--result", type=Path, metavar="FILE", help="where the result goes (default: result.json)")
     group.addoption("--reproduce", metavar="CASE", help="judge one case again, as a failure's message names it")
+    group.addoption(
+        "--spawn-workers",
+        action="store_true",
+        help="start GPU workers afresh instead of forking them: slower, but ncu can follow",
+    )
     group.addoption("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where kernels run")

@@ -29,6 +29,7 @@ Mode = Literal["interpreter", "gpu"]
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
+GPU_START_S = 30.0  # a CUDA context takes a fraction of a second, much longer when many are made at a time
 ARENA_BYTES = 64 << 20
 # A submission's open files may grow to this; its output goes through a pipe and is bounded by `output_kib`.
 FILE_BYTES = 256 << 20
@@ -43,9 +44,10 @@ _PACKAGE = Path(__file__).parent
 class Zygote:
     """The fork server's process, started on first use and again whenever it has died."""
 
-    def __init__(self, limits: Limits, mode: Mode = "interpreter") -> None:
+    def __init__(self, limits: Limits, mode: Mode = "interpreter", *, spawn: bool = False) -> None:
         self.limits = limits
         self.mode = mode
+        self.spawn = spawn
         self.versions: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -74,6 +76,8 @@ class Zygote:
             "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
+        if self.spawn:
+            environment["GRADER_SPAWN"] = "1"
         if self.mode == "interpreter":
             environment["TRITON_INTERPRET"] = "1"
         else:
@@ -94,6 +98,13 @@ class Zygote:
                 env=environment,
             )
         self._control, self._decoder, self._exited = ours, protocol.Decoder(), {}
+
+    @property
+    def worker_start_s(self) -> float:
+        """How long a worker may take beyond its work before it answers for the first time."""
+        if self.spawn:
+            return START_TIMEOUT_S
+        return GPU_START_S if self.mode == "gpu" else 0.0
 
     def close(self) -> None:
         """End the process and all workers, and remove its folder. No worker is forked afterwards."""

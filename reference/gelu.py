@@ -18,6 +18,10 @@ from .strategies import STRIDED_LAYOUTS, inputs, layout, seeds, size, values
 MOST_ELEMENTS = 20_000
 # A kernel may launch one program a row, and the interpreter runs programs one by one.
 MOST_ROWS = 200
+# A kernel may walk all elements as one vector, so it is their number that blocks must divide.
+ALIGNED_SHAPES: tuple[tuple[int, ...], ...] = (
+    (1024,), (16, 64), (2048,), (32, 64), (2, 16, 64), (4096,), (64, 128), (4, 32, 64), (16, 1024), (128, 128), (8, 16, 128),
+)  # fmt: skip
 EXTREME = ("large", "wide", "tiny", "negative", "spike")
 
 
@@ -42,10 +46,13 @@ def _without_cube(x: Tensor) -> Tensor:
 @st.composite
 def cases(draw: st.DrawFn, check: str) -> Inputs:
     """Vectors, matrices and rank-3 tensors of at most MOST_ELEMENTS elements."""
+    if check == "aligned":
+        shape = draw(st.sampled_from(ALIGNED_SHAPES))
+        return inputs(TensorSpec("x", shape, draw(values(check, EXTREME))), seed=draw(seeds()))
     rank = draw(st.integers(1, 3))
     last = draw(size(check, 6000 if rank == 1 else 1024))
     rows = min(MOST_ROWS, MOST_ELEMENTS // last)
-    shape: tuple[int, ...] = (last,)
+    shape = (last,)
     if rank > 1:
         shape = (draw(size(check, max(16, rows))), last)
     if rank > 2:

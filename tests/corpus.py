@@ -8,17 +8,20 @@ from pathlib import Path
 
 import yaml
 
-from grader.grading import Grading
-from grader.rubric import Cases, ExerciseRubric, LoadedRubric, Rubric, load_rubric
+import reference
+from grader.grading import Grading, Selection
+from grader.machine import Machine
+from grader.rubric import Cases, LoadedRubric, Rubric, load_rubric
 from grader.submission import Submission
 from grader.verdict import Verdict
-from grader.zygote import Zygote
-from reference.exercise import DTYPES
+from reference.exercise import DTYPES, VALUE_CHECKS, Case
 
 Verdicts = dict[tuple[str, str], Verdict]
 
 ROOT = Path(__file__).parent.parent
 FOLDER = Path(__file__).parent / "submissions"
+CHECKS = (*VALUE_CHECKS, "compiles", "fused")  # all that need no GPU
+SMALL_ELEMENTS = 8000
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Entry:
     folder: Path
     file: str
     expected: dict[tuple[str, str], tuple[str, ...]]
+    states_compiles: bool
     why: str
 
     def __str__(self) -> str:
@@ -48,21 +52,24 @@ def entries() -> Iterator[Entry]:
 
 
 def _entry(exercise: str, name: str, folder: Path, file: str, facts: dict) -> Entry:
+    states = {"compiles": "passed", "fused": facts.get("aligned"), **facts}
     expected = {}
-    for check in ("aligned", "ragged", "strided", "extreme"):
-        status = facts.get(check, facts.get("all"))
+    for check in CHECKS:
+        status = states.get(check) or facts["all"]
         for dtype in DTYPES:
             of_dtype = status.get(dtype) if isinstance(status, dict) else status
             expected[check, dtype] = tuple(of_dtype) if isinstance(of_dtype, list) else (of_dtype,)
-    return Entry(exercise, name, folder, file, expected, facts.get("why", ""))
+    return Entry(exercise, name, folder, file, expected, "compiles" in facts, facts.get("why", ""))
 
 
-def rubric_for(exercise: str, file: str, **cases: float) -> LoadedRubric:
-    """The repository's rubric for one exercise, taken from another file name."""
+def rubric_for(exercise: str, file: str, targets: Sequence[int] = (), **cases: float) -> LoadedRubric:
+    """The repository's rubric for one exercise, taken from another file name; `targets` replace its own."""
     loaded = load_rubric(ROOT / "rubric.yaml")
+    of_exercise = loaded.rubric.exercises[exercise]
     changed = loaded.rubric.model_copy(
         update={
-            "exercises": {exercise: ExerciseRubric(points=10, file=file, entry=exercise)},
+            "exercises": {exercise: of_exercise.model_copy(update={"file": file, "entry": exercise})},
+            "targets": tuple(targets) or loaded.rubric.targets,
             "cases": Cases(**{**loaded.rubric.cases.model_dump(), **cases}),
         }
     )
@@ -70,7 +77,32 @@ def rubric_for(exercise: str, file: str, **cases: float) -> LoadedRubric:
     return LoadedRubric(changed, loaded.path, loaded.sha256)
 
 
-def grade(entry: Entry, zygote: Zygote, dtypes: Sequence[str] = tuple(DTYPES), **cases: float) -> Verdicts:
-    """The items of an entry, judged: per check and dtype the verdict."""
-    grading = Grading(rubric_for(entry.exercise, entry.file, **cases), Submission(entry.folder), zygote)
-    return {(item.check, item.dtype): grading.grade(item).verdict for item in grading.items if item.dtype in dtypes}
+def grade(
+    entry: Entry,
+    machine: Machine,
+    dtypes: Sequence[str] = tuple(DTYPES),
+    checks: Sequence[str] = CHECKS,
+    **cases: float,
+) -> Verdicts:
+    """The items of an entry in some dtypes and checks, judged: per check and dtype the verdict."""
+    grading = Grading(rubric_for(entry.exercise, entry.file, **cases), Submission(entry.folder), machine)
+    wanted = [item for item in grading.items if item.dtype in dtypes and item.check in checks]
+    return {(item.check, item.dtype): grading.grade(item).verdict for item in wanted}
+
+
+def compile_small_cases(entry: Entry, machine: Machine, dtype: str, target: int) -> Verdict:
+    """The verdict on an entry's kernels as its small cases launch them, for one target.
+
+    Whole rows of 2¹⁶ elements in one block keep the compiler busy for seconds; what is expected to pass does without.
+    """
+    rubric = rubric_for(entry.exercise, entry.file, targets=[target])
+    verdict = None
+    for inputs in reference.load(entry.exercise).edge_cases("compiles"):
+        case = Case(entry.exercise, "compiles", dtype, inputs.tensors)
+        if case.numel <= SMALL_ELEMENTS:
+            grading = Grading(rubric, Submission(entry.folder), machine, Selection(reproduce=str(case)))
+            verdict = grading.grade(grading.items[0]).verdict
+            if not verdict.passed:
+                break
+    assert verdict is not None
+    return verdict

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import pytest
 
+from grader.machine import Machine
 from grader.rubric import Limits
-from grader.zygote import Zygote
-from tests.corpus import ROOT, Entry, entries, grade
+from reference.exercise import DTYPES
+from tests.corpus import CHECKS, ROOT, Entry, compile_small_cases, entries, grade
 
 ENTRIES = list(entries())
+WITHOUT_COMPILING = [check for check in CHECKS if check != "compiles"]
 
 
 @pytest.fixture(scope="module")
-def zygote():
-    started = Zygote(Limits(memory_mib=4096))
+def machine():
+    started = Machine(Limits(memory_mib=4096), "cpu")
     yield started
     started.close()
 
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.folder.parent.name != "misbehaving"], ids=str)
-def test_a_submission_gets_its_status(entry: Entry, zygote: Zygote):
-    verdicts = grade(entry, zygote, generated=6, shrink_s=0.3)
+def test_a_submission_gets_its_status(entry: Entry, machine: Machine):
+    verdicts = grade(entry, machine, checks=WITHOUT_COMPILING, generated=6, shrink_s=0.3)
+    # Compiling is slow: in one dtype, and on every case only where expected.yaml says something about it.
+    if entry.states_compiles:
+        verdicts |= grade(entry, machine, ["float16"], ["compiles"])
+    else:
+        verdicts["compiles", "float16"] = compile_small_cases(entry, machine, "float16", target=90)
     wrong = {
         key: f"{verdict.status}: {verdict.message}, expected {' or '.join(entry.expected[key])}"
         for key, verdict in verdicts.items()
@@ -37,6 +44,19 @@ def test_there_are_enough_right_and_wrong_ones():
         assert len(of_exercise) - len(right) >= 8
 
 
+def test_there_are_enough_that_fail_compiles_or_fused_only():
+    for check, status, least in (("compiles", "compile_failed", 8), ("fused", "too_slow", 6)):
+        others = [c for c in CHECKS if c != check]
+        only = [
+            e
+            for e in ENTRIES
+            if all(e.expected[other, dtype] == ("passed",) for other in others for dtype in DTYPES)
+            and e.expected[check, "float16"] == (status,)
+        ]
+        assert len({e.exercise for e in only}) == 4
+        assert len(only) >= least
+
+
 def test_every_file_is_listed_and_every_listed_file_exists():
     listed = {e.folder / e.file for e in ENTRIES}
     assert all(path.is_file() for path in listed)
@@ -46,9 +66,9 @@ def test_every_file_is_listed_and_every_listed_file_exists():
 
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.folder.parent.name == "misbehaving"], ids=str)
-def test_a_misbehaving_submission_gets_its_status_and_harms_nothing(entry: Entry, zygote: Zygote):
-    verdicts = grade(entry, zygote, ["float32"], generated=0, shrink_s=0.1, case_timeout_s=2)
+def test_a_misbehaving_submission_gets_its_status_and_harms_nothing(entry: Entry, machine: Machine):
+    verdicts = grade(entry, machine, ["float32"], WITHOUT_COMPILING, generated=0, shrink_s=0.1, case_timeout_s=2)
     wrong = {key: v for key, v in verdicts.items() if v.status not in entry.expected[key]}
     assert not wrong, "\n".join(f"{key}: {v.status}: {v.message}" for key, v in wrong.items())
     after = next(e for e in ENTRIES if e.name == "right_online")
-    assert grade(after, zygote, ["float32"], generated=0)["ragged", "float32"].status == "passed"
+    assert grade(after, machine, ["float32"], ["ragged"], generated=0)["ragged", "float32"].status == "passed"

@@ -8,10 +8,9 @@ its part of o. Backward (algorithm 2): P comes back from q, k and lse. With D[i]
 
     dv = Pᵀ·do,  dS = P ∘ (do·vᵀ − D),  dk = dSᵀ·q / √dim,  dq = dS·k / √dim,  dbias = dS
 
-One kernel owns blocks of keys and walks the queries for dk, dv and dbias, another owns blocks of queries and walks the
-keys for dq. That computes S and do·vᵀ twice, but nothing has to be added up across programs: on an H200 it took less
-time than one kernel with atomic additions to dq, and dq, dk and dv have the same bits every time. Only dbias is added
-up atomically, because broadcast biases collect from many programs.
+One kernel walks the keys for dq, another the queries for dk, dv and dbias. That computes S and do·vᵀ twice, but on an
+H200 it took less time than one kernel with atomic additions to dq, and dq, dk and dv have the same bits every time.
+Only dbias is added up atomically, because broadcast biases collect from many programs.
 
 Exponentials are powers of two, with log2(e) and 1/√dim folded into one factor. Blocks above the causal diagonal are
 skipped; only blocks on the diagonal or over the end of the keys are masked. On Hopper and later, where the strides
@@ -38,6 +37,15 @@ LARGE_FLOPS = 2**33  # tens of microseconds of work: below, trying configuration
 
 
 @triton.jit
+def head_of(x, strides, pair, heads, end, TMA: tl.constexpr):
+    """What load_rows needs to know of one head: pointer or descriptor, head, rows, strides."""
+    batch, head = pair // heads, pair % heads
+    if not TMA:
+        x += batch * strides[0] + head * strides[1]
+    return x, batch.to(tl.int32), head.to(tl.int32), end, strides[2], strides[3]
+
+
+@triton.jit
 def load_rows(source, start, DIM: tl.constexpr, ROWS: tl.constexpr, BLOCK_DIM: tl.constexpr, TMA: tl.constexpr):
     """Rows from `start` on of one head, with zeros beyond its last row and from dimension DIM on."""
     tensor, batch, head, end, stride, stride_dim = source
@@ -58,14 +66,19 @@ def store_rows(target, x, start, end, DIM: tl.constexpr, ROWS: tl.constexpr, BLO
     """Store rows of a head that is contiguous."""
     rows = start + tl.arange(0, ROWS)[:, None]
     dims = tl.arange(0, BLOCK_DIM)[None, :]
-    pointers = target + rows.to(tl.int64) * DIM + dims
-    tl.store(pointers, x.to(target.dtype.element_ty), mask=(rows < end) & (dims < DIM))
+    tl.store(target + rows.to(tl.int64) * DIM + dims, x.to(target.dtype.element_ty), mask=(rows < end) & (dims < DIM))
 
 
 @triton.jit
-def add_bias(score, bias, rows, cols, bias_row, bias_col, seq_q, seq_k):
-    """Add a block of the bias to scores in units of log 2; rows and cols broadcast to the block."""
-    pointers = bias + rows.to(tl.int64) * bias_row + cols.to(tl.int64) * bias_col
+def bias_at(bias, strides, pair, heads, rows, cols):
+    """Pointers to a block of the bias or its gradient; rows and cols broadcast to the block."""
+    bias += pair // heads * strides[0] + pair % heads * strides[1]
+    return bias + rows.to(tl.int64) * strides[2] + cols.to(tl.int64) * strides[3]
+
+
+@triton.jit
+def add_bias(score, pointers, rows, cols, seq_q, seq_k):
+    """Add a block of the bias to scores in units of log 2."""
     return score + tl.load(pointers, mask=(rows < seq_q) & (cols < seq_k), other=0.0).to(tl.float32) * LOG2_E
 
 
@@ -81,8 +94,7 @@ def hide(score, rows, cols, seq_q, seq_k, CAUSAL: tl.constexpr):
 @triton.jit
 def key_range(start_m, seq_q, seq_k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr):
     """All queries of a block see the keys before `whole`, at a block's edge; none sees those from `last` on."""
-    whole = seq_k
-    last = seq_k
+    whole, last = seq_k, seq_k
     if CAUSAL:
         whole = tl.maximum(tl.minimum(seq_k, start_m + 1 + seq_k - seq_q), 0)
         last = tl.minimum(seq_k, start_m + BLOCK_M + seq_k - seq_q)
@@ -91,10 +103,9 @@ def key_range(start_m, seq_q, seq_k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexp
 
 @triton.jit
 def forward_kernel(
-    q, k, v, bias, o, lse, heads, seq_q, seq_k, scale, q_batch, q_head, q_row, q_dim, k_batch, k_head, k_row, k_dim,
-    v_batch, v_head, v_row, v_dim, bias_batch, bias_head, bias_row, bias_col,
+    q, k, v, bias, q_strides, k_strides, v_strides, bias_strides, o, lse, heads, seq_q, seq_k, scale,
     CAUSAL: tl.constexpr, BIAS: tl.constexpr, DIM: tl.constexpr, BLOCK_DIM: tl.constexpr, PRECISION: tl.constexpr,
-    TMA: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, AHEAD: tl.constexpr,
+    TMA: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, AHEAD: tl.constexpr = False,
 ):  # fmt: skip
     """Output and log-sum-exp of one block of queries of one head.
 
@@ -105,21 +116,13 @@ def forward_kernel(
     pair = (tl.program_id(0) // blocks).to(tl.int64)  # int64: a head's offset may pass 2³¹
     # Under a causal mask the last queries see the most keys: start them first, so that no long program runs alone.
     start_m = (blocks - 1 - tl.program_id(0) % blocks) * BLOCK_M
-    batch, head = pair // heads, pair % heads
-    if not TMA:
-        q += batch * q_batch + head * q_head
-        k += batch * k_batch + head * k_head
-        v += batch * v_batch + head * v_head
-    if BIAS:
-        bias += batch * bias_batch + head * bias_head
-    batch, head = batch.to(tl.int32), head.to(tl.int32)  # as the descriptors want them
-    k_source = (k, batch, head, seq_k, k_row, k_dim)
-    v_source = (v, batch, head, seq_k, v_row, v_dim)
-    queries = load_rows((q, batch, head, seq_q, q_row, q_dim), start_m, DIM, BLOCK_M, BLOCK_DIM, TMA)
-    rows = start_m + tl.arange(0, BLOCK_M)
+    k_source = head_of(k, k_strides, pair, heads, seq_k, TMA)
+    v_source = head_of(v, v_strides, pair, heads, seq_k, TMA)
+    queries = load_rows(head_of(q, q_strides, pair, heads, seq_q, TMA), start_m, DIM, BLOCK_M, BLOCK_DIM, TMA)
+    rows = start_m + tl.arange(0, BLOCK_M)[:, None]
     out = tl.zeros((BLOCK_M, BLOCK_DIM), tl.float32)
-    total = tl.zeros((BLOCK_M,), tl.float32)
-    highest = tl.full((BLOCK_M,), LOWEST, tl.float32)
+    total = tl.zeros((BLOCK_M, 1), tl.float32)
+    highest = tl.full((BLOCK_M, 1), LOWEST, tl.float32)
     score = tl.full((BLOCK_M, BLOCK_N), float("-inf"), tl.float32)
     weight = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
     whole, last = key_range(start_m, seq_q, seq_k, BLOCK_M, BLOCK_N, CAUSAL)
@@ -140,19 +143,20 @@ def forward_kernel(
             # Without a bias the scale waits until the subtraction, where it is part of one fused multiply-add.
             factor = scale
             if BIAS:
-                score = add_bias(score * scale, bias, rows[:, None], cols, bias_row, bias_col, seq_q, seq_k)
+                pointers = bias_at(bias, bias_strides, pair, heads, rows, cols)
+                score = add_bias(score * scale, pointers, rows, cols, seq_q, seq_k)
                 factor = 1.0
             if MASKED:
-                score = hide(score, rows[:, None], cols, seq_q, seq_k, CAUSAL)
-            new_highest = tl.maximum(highest, tl.max(score, axis=1) * factor)
-            exponent = score * factor - new_highest[:, None]
+                score = hide(score, rows, cols, seq_q, seq_k, CAUSAL)
+            new_highest = tl.maximum(highest, tl.max(score, axis=1, keep_dims=True) * factor)
+            exponent = score * factor - new_highest
             shrink = tl.exp2(highest - new_highest)
-            out = out * shrink[:, None]
+            out = out * shrink
             if AHEAD:
                 keys = load_rows(k_source, start + BLOCK_N, DIM, BLOCK_N, BLOCK_DIM, TMA)
                 score = tl.dot(queries, keys.T, input_precision=PRECISION)
             weight = tl.exp2(exponent)
-            total = total * shrink + tl.sum(weight, axis=1)
+            total = total * shrink + tl.sum(weight, axis=1, keep_dims=True)
             highest = new_highest
             if not AHEAD:
                 values = load_rows(v_source, start, DIM, BLOCK_N, BLOCK_DIM, TMA)
@@ -166,37 +170,58 @@ def forward_kernel(
     total = tl.where(none, 1.0, total)
     value = tl.where(none, float("-inf"), (highest + tl.log2(total)) * LN_2)
     tl.store(lse + pair * seq_q + rows, value, mask=rows < seq_q)
-    store_rows(o + pair * seq_q * DIM, out / total[:, None], start_m, seq_q, DIM, BLOCK_M, BLOCK_DIM)
+    store_rows(o + pair * seq_q * DIM, out / total, start_m, seq_q, DIM, BLOCK_M, BLOCK_DIM)
 
 
 @triton.jit
-def prepare_kernel(
-    o, do, lse, dlse, shift, d, heads, seq_q, do_batch, do_head, do_row, do_dim, dlse_batch, dlse_head, dlse_row,
-    DIM: tl.constexpr, BLOCK_DIM: tl.constexpr, BLOCK_M: tl.constexpr,
+def dq_kernel(
+    q, k, v, do, bias, q_strides, k_strides, v_strides, do_strides, bias_strides, dlse_strides,
+    o, lse, dlse, shift, d, dq, heads, seq_q, seq_k, scale, dim_scale,
+    CAUSAL: tl.constexpr, BIAS: tl.constexpr, DIM: tl.constexpr, BLOCK_DIM: tl.constexpr, PRECISION: tl.constexpr,
+    TMA: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """D of each query, and lse in units of log 2, with +inf, which makes P = 0, for queries that see no key."""
+    """Gradient of one block of queries of one head; also stores, for dkdv_kernel, D and the shift of its scores.
+
+    The shift is lse in units of log 2, and +inf, which makes P = 0, for queries that see no key.
+    """
     blocks = tl.cdiv(seq_q, BLOCK_M)
     pair = (tl.program_id(0) // blocks).to(tl.int64)
-    start = tl.program_id(0) % blocks * BLOCK_M
-    batch, head = pair // heads, pair % heads
-    o_source = (o + pair * seq_q * DIM, 0, 0, seq_q, DIM, 1)
-    do_source = (do + batch * do_batch + head * do_head, 0, 0, seq_q, do_row, do_dim)
-    out = load_rows(o_source, start, DIM, BLOCK_M, BLOCK_DIM, False).to(tl.float32)
-    grad = load_rows(do_source, start, DIM, BLOCK_M, BLOCK_DIM, False).to(tl.float32)
-    rows = start + tl.arange(0, BLOCK_M)
-    mask = rows < seq_q
-    dlse += batch * dlse_batch + head * dlse_head
-    from_lse = tl.load(dlse + rows.to(tl.int64) * dlse_row, mask=mask, other=0.0)
-    tl.store(d + pair * seq_q + rows, tl.sum(out * grad, axis=1) - from_lse, mask=mask)
-    value = tl.load(lse + pair * seq_q + rows, mask=mask, other=0.0)
-    tl.store(shift + pair * seq_q + rows, tl.where(value == float("-inf"), float("inf"), value * LOG2_E), mask=mask)
+    start_m = (blocks - 1 - tl.program_id(0) % blocks) * BLOCK_M
+    rows = start_m + tl.arange(0, BLOCK_M)[:, None]
+    queries = load_rows(head_of(q, q_strides, pair, heads, seq_q, TMA), start_m, DIM, BLOCK_M, BLOCK_DIM, TMA)
+    grad = load_rows(head_of(do, do_strides, pair, heads, seq_q, TMA), start_m, DIM, BLOCK_M, BLOCK_DIM, TMA)
+    out = load_rows((o + pair * seq_q * DIM, 0, 0, seq_q, DIM, 1), start_m, DIM, BLOCK_M, BLOCK_DIM, False)
+    dlse += pair // heads * dlse_strides[0] + pair % heads * dlse_strides[1]
+    row_d = tl.sum(out.to(tl.float32) * grad.to(tl.float32), axis=1, keep_dims=True)
+    row_d -= tl.load(dlse + rows.to(tl.int64) * dlse_strides[2], mask=rows < seq_q, other=0.0)
+    row_shift = tl.load(lse + pair * seq_q + rows, mask=rows < seq_q, other=float("-inf")) * LOG2_E
+    row_shift = tl.where(row_shift == float("-inf"), float("inf"), row_shift)
+    tl.store(d + pair * seq_q + rows, row_d, mask=rows < seq_q)
+    tl.store(shift + pair * seq_q + rows, row_shift, mask=rows < seq_q)
+    k_source = head_of(k, k_strides, pair, heads, seq_k, TMA)
+    v_source = head_of(v, v_strides, pair, heads, seq_k, TMA)
+    grad_q = tl.zeros((BLOCK_M, BLOCK_DIM), tl.float32)
+    whole, last = key_range(start_m, seq_q, seq_k, BLOCK_M, BLOCK_N, CAUSAL)
+    for MASKED in tl.static_range(2):
+        for start in range(whole if MASKED else 0, last if MASKED else whole, BLOCK_N):
+            keys = load_rows(k_source, start, DIM, BLOCK_N, BLOCK_DIM, TMA)
+            values = load_rows(v_source, start, DIM, BLOCK_N, BLOCK_DIM, TMA)
+            cols = start + tl.arange(0, BLOCK_N)[None, :]
+            score = tl.dot(queries, keys.T, input_precision=PRECISION) * scale
+            dweight = tl.dot(grad, values.T, input_precision=PRECISION)
+            if BIAS:
+                score = add_bias(score, bias_at(bias, bias_strides, pair, heads, rows, cols), rows, cols, seq_q, seq_k)
+            if MASKED:
+                score = hide(score, rows, cols, seq_q, seq_k, CAUSAL)
+            dscore = tl.exp2(score - row_shift) * (dweight - row_d)
+            grad_q = tl.dot(dscore.to(keys.dtype), keys, grad_q, input_precision=PRECISION)
+    store_rows(dq + pair * seq_q * DIM, grad_q * dim_scale, start_m, seq_q, DIM, BLOCK_M, BLOCK_DIM)
 
 
 @triton.jit
 def dkdv_kernel(
-    q, k, v, bias, do, shift, d, dk, dv, dbias, heads, seq_q, seq_k, scale, dim_scale,
-    q_batch, q_head, q_row, q_dim, k_batch, k_head, k_row, k_dim, v_batch, v_head, v_row, v_dim, do_batch, do_head,
-    do_row, do_dim, bias_batch, bias_head, bias_row, bias_col, dbias_batch, dbias_head, dbias_row, dbias_col,
+    q, k, v, do, bias, dbias, q_strides, k_strides, v_strides, do_strides, bias_strides, dbias_strides,
+    shift, d, dk, dv, heads, seq_q, seq_k, scale, dim_scale,
     CAUSAL: tl.constexpr, BIAS: tl.constexpr, DBIAS: tl.constexpr, DIM: tl.constexpr, BLOCK_DIM: tl.constexpr,
     PRECISION: tl.constexpr, TMA: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
@@ -204,26 +229,14 @@ def dkdv_kernel(
     blocks = tl.cdiv(seq_k, BLOCK_N)
     pair = (tl.program_id(0) // blocks).to(tl.int64)
     start_n = tl.program_id(0) % blocks * BLOCK_N
-    batch, head = pair // heads, pair % heads
-    if not TMA:
-        q += batch * q_batch + head * q_head
-        k += batch * k_batch + head * k_head
-        v += batch * v_batch + head * v_head
-        do += batch * do_batch + head * do_head
-    if BIAS:
-        bias += batch * bias_batch + head * bias_head
-    if DBIAS:
-        dbias += batch * dbias_batch + head * dbias_head
+    q_source = head_of(q, q_strides, pair, heads, seq_q, TMA)
+    do_source = head_of(do, do_strides, pair, heads, seq_q, TMA)
+    keys = load_rows(head_of(k, k_strides, pair, heads, seq_k, TMA), start_n, DIM, BLOCK_N, BLOCK_DIM, TMA)
+    values = load_rows(head_of(v, v_strides, pair, heads, seq_k, TMA), start_n, DIM, BLOCK_N, BLOCK_DIM, TMA)
     shift += pair * seq_q
     d += pair * seq_q
-    batch, head = batch.to(tl.int32), head.to(tl.int32)
-    q_source = (q, batch, head, seq_q, q_row, q_dim)
-    do_source = (do, batch, head, seq_q, do_row, do_dim)
-    keys = load_rows((k, batch, head, seq_k, k_row, k_dim), start_n, DIM, BLOCK_N, BLOCK_DIM, TMA)
-    values = load_rows((v, batch, head, seq_k, v_row, v_dim), start_n, DIM, BLOCK_N, BLOCK_DIM, TMA)
     # Queries before `first` see no key of the block; from `whole` on they see all of them.
-    first = 0
-    whole = 0
+    first, whole = 0, 0
     if CAUSAL:
         first = tl.maximum(start_n - (seq_k - seq_q), 0) // BLOCK_M * BLOCK_M
         whole = tl.cdiv(tl.maximum(start_n + BLOCK_N - 1 - (seq_k - seq_q), 0), BLOCK_M) * BLOCK_M
@@ -237,7 +250,7 @@ def dkdv_kernel(
             rows = start + tl.arange(0, BLOCK_M)[None, :]
             score = tl.dot(keys, queries.T, input_precision=PRECISION) * scale
             if BIAS:
-                score = add_bias(score, bias, rows, cols, bias_row, bias_col, seq_q, seq_k)
+                score = add_bias(score, bias_at(bias, bias_strides, pair, heads, rows, cols), rows, cols, seq_q, seq_k)
             if not UNMASKED:
                 score = hide(score, rows, cols, seq_q, seq_k, CAUSAL)
             weight = tl.exp2(score - tl.load(shift + rows, mask=rows < seq_q, other=float("inf")))
@@ -247,57 +260,11 @@ def dkdv_kernel(
             dscore = weight * (dweight - tl.load(d + rows, mask=rows < seq_q, other=0.0))
             if DBIAS:
                 # Where the bias was broadcast, several programs and lanes add to one element.
-                pointers = dbias + rows.to(tl.int64) * dbias_row + cols.to(tl.int64) * dbias_col
+                pointers = bias_at(dbias, dbias_strides, pair, heads, rows, cols)
                 tl.atomic_add(pointers, dscore, mask=(rows < seq_q) & (cols < seq_k), sem="relaxed")
             grad_k = tl.dot(dscore.to(queries.dtype), queries, grad_k, input_precision=PRECISION)
     store_rows(dk + pair * seq_k * DIM, grad_k * dim_scale, start_n, seq_k, DIM, BLOCK_N, BLOCK_DIM)
     store_rows(dv + pair * seq_k * DIM, grad_v, start_n, seq_k, DIM, BLOCK_N, BLOCK_DIM)
-
-
-@triton.jit
-def dq_kernel(
-    q, k, v, bias, do, shift, d, dq, heads, seq_q, seq_k, scale, dim_scale,
-    q_batch, q_head, q_row, q_dim, k_batch, k_head, k_row, k_dim, v_batch, v_head, v_row, v_dim, do_batch, do_head,
-    do_row, do_dim, bias_batch, bias_head, bias_row, bias_col,
-    CAUSAL: tl.constexpr, BIAS: tl.constexpr, DIM: tl.constexpr, BLOCK_DIM: tl.constexpr, PRECISION: tl.constexpr,
-    TMA: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-):  # fmt: skip
-    """Gradient of one block of queries of one head."""
-    blocks = tl.cdiv(seq_q, BLOCK_M)
-    pair = (tl.program_id(0) // blocks).to(tl.int64)
-    start_m = (blocks - 1 - tl.program_id(0) % blocks) * BLOCK_M
-    batch, head = pair // heads, pair % heads
-    if not TMA:
-        q += batch * q_batch + head * q_head
-        k += batch * k_batch + head * k_head
-        v += batch * v_batch + head * v_head
-        do += batch * do_batch + head * do_head
-    if BIAS:
-        bias += batch * bias_batch + head * bias_head
-    batch, head = batch.to(tl.int32), head.to(tl.int32)
-    rows = start_m + tl.arange(0, BLOCK_M)[:, None]
-    row_shift = tl.load(shift + pair * seq_q + rows, mask=rows < seq_q, other=float("inf"))
-    row_d = tl.load(d + pair * seq_q + rows, mask=rows < seq_q, other=0.0)
-    queries = load_rows((q, batch, head, seq_q, q_row, q_dim), start_m, DIM, BLOCK_M, BLOCK_DIM, TMA)
-    grad = load_rows((do, batch, head, seq_q, do_row, do_dim), start_m, DIM, BLOCK_M, BLOCK_DIM, TMA)
-    k_source = (k, batch, head, seq_k, k_row, k_dim)
-    v_source = (v, batch, head, seq_k, v_row, v_dim)
-    grad_q = tl.zeros((BLOCK_M, BLOCK_DIM), tl.float32)
-    whole, last = key_range(start_m, seq_q, seq_k, BLOCK_M, BLOCK_N, CAUSAL)
-    for MASKED in tl.static_range(2):
-        for start in range(whole if MASKED else 0, last if MASKED else whole, BLOCK_N):
-            keys = load_rows(k_source, start, DIM, BLOCK_N, BLOCK_DIM, TMA)
-            values = load_rows(v_source, start, DIM, BLOCK_N, BLOCK_DIM, TMA)
-            cols = start + tl.arange(0, BLOCK_N)[None, :]
-            score = tl.dot(queries, keys.T, input_precision=PRECISION) * scale
-            dweight = tl.dot(grad, values.T, input_precision=PRECISION)
-            if BIAS:
-                score = add_bias(score, bias, rows, cols, bias_row, bias_col, seq_q, seq_k)
-            if MASKED:
-                score = hide(score, rows, cols, seq_q, seq_k, CAUSAL)
-            dscore = tl.exp2(score - row_shift) * (dweight - row_d)
-            grad_q = tl.dot(dscore.to(keys.dtype), keys, grad_q, input_precision=PRECISION)
-    store_rows(dq + pair * seq_q * DIM, grad_q * dim_scale, start_m, seq_q, DIM, BLOCK_M, BLOCK_DIM)
 
 
 def side(arguments: dict) -> int:
@@ -306,8 +273,10 @@ def side(arguments: dict) -> int:
     return max(16, min(64, 8192 // width))
 
 
-def set_block_shapes(arguments: dict) -> None:
-    """Give the descriptors the block shapes of the configuration about to run."""
+def before_launch(arguments: dict) -> None:
+    """Give the descriptors the block shapes of the configuration about to run, and clear what it adds to."""
+    if arguments.get("dbias") is not None:
+        arguments["dbias"].zero_()
     for name, rows in (("q", "BLOCK_M"), ("k", "BLOCK_N"), ("v", "BLOCK_N"), ("do", "BLOCK_M")):
         if isinstance(arguments.get(name), TensorDescriptor):
             arguments[name].block_shape = [1, 1, arguments[rows], arguments["BLOCK_DIM"]]
@@ -316,7 +285,7 @@ def set_block_shapes(arguments: dict) -> None:
 def config(block_m: int, block_n: int, warps: int, stages: int, **flags: bool) -> triton.Config:
     """Return one configuration to try."""
     blocks = {"BLOCK_M": block_m, "BLOCK_N": block_n} | flags
-    return triton.Config(blocks, num_warps=warps, num_stages=stages, pre_hook=set_block_shapes)
+    return triton.Config(blocks, num_warps=warps, num_stages=stages, pre_hook=before_launch)
 
 
 def suitable(configs: list[triton.Config], _: dict, **arguments) -> list[triton.Config]:
@@ -333,16 +302,10 @@ def tune(kernel, *configs: triton.Config):
     return triton.autotune(list(configs), key=key, prune_configs_by={"early_config_prune": suitable})(kernel)
 
 
-SMALL = (config(64, 64, 4, 2), config(32, 32, 4, 2), config(16, 16, 4, 2))
-dkdv_tuned = tune(dkdv_kernel, config(64, 128, 8, 2), *SMALL)
-dq_tuned = tune(dq_kernel, config(128, 128, 8, 2), *SMALL)
-forward_tuned = tune(
-    forward_kernel,
-    config(128, 128, 8, 3, AHEAD=True),
-    config(128, 128, 8, 3, AHEAD=False),
-    config(64, 128, 4, 2, AHEAD=False),
-    *(config(n, n, 4, 2, AHEAD=False) for n in (64, 32, 16)),
-)
+SQUARE = (config(64, 64, 4, 2), config(32, 32, 4, 2), config(16, 16, 4, 2))
+forward_tuned = tune(forward_kernel, config(128, 128, 8, 3, AHEAD=True), config(64, 128, 4, 2), *SQUARE)
+dq_tuned = tune(dq_kernel, config(128, 128, 8, 2), *SQUARE)
+dkdv_tuned = tune(dkdv_kernel, config(64, 128, 8, 2), *SQUARE)
 
 
 def launch(kernel, tuned, length: int, block: str, arguments: dict) -> None:
@@ -354,34 +317,25 @@ def launch(kernel, tuned, length: int, block: str, arguments: dict) -> None:
         return
     fit = {"BLOCK_M": arguments["seq_q"], "BLOCK_N": arguments["seq_k"]}
     arguments = arguments | {name: min(max(16, triton.next_power_of_2(n)), side(arguments)) for name, n in fit.items()}
-    if kernel is forward_kernel:
-        arguments["AHEAD"] = False
-    set_block_shapes(arguments)
+    before_launch(arguments)
     kernel[(pairs * triton.cdiv(length, arguments[block]),)](**arguments, num_warps=4, num_stages=2)
 
 
-def sources(**tensors: torch.Tensor) -> dict:
-    """Return the kernels' arguments for the tensors read by blocks of rows: TMA, where all allow it, and strides.
+def inputs(**tensors: torch.Tensor) -> dict:
+    """Return the kernels' arguments for tensors read by blocks of rows: descriptors, if TMA can read them all.
 
     The copy engine needs rows in one piece and everything else at multiples of 16 bytes.
     """
-    arguments, tma = {}, True
+    arguments, steps, tma = {}, {}, True
     for name, x in tensors.items():
-        steps = [step for size, step in zip(x.shape[:3], x.stride()[:3], strict=True) if size > 1]
-        tma &= x.is_cuda and torch.cuda.get_device_capability(x.device)[0] >= 9 and x.element_size() == 2
-        tma &= x.data_ptr() % 16 == 0 and x.stride(3) == 1 and all(step > 0 and step % 8 == 0 for step in steps)
-        arguments |= {f"{name}_{axis}": x.stride(i) for i, axis in enumerate(("batch", "head", "row", "dim"))}
+        # The stride of a dimension of size 1 may be anything; 8 will do.
+        steps[name] = [step if size > 1 else 8 for size, step in zip(x.shape[:3], x.stride()[:3], strict=True)]
+        tma = tma and x.is_cuda and torch.cuda.get_device_capability(x.device)[0] >= 9 and x.element_size() == 2
+        tma = tma and x.data_ptr() % 16 == 0 and x.stride(3) == 1 and all(n > 0 and n % 8 == 0 for n in steps[name])
+        arguments[f"{name}_strides"] = x.stride()
     for name, x in tensors.items():
-        steps = [step if size > 1 else 8 for size, step in zip(x.shape[:3], x.stride()[:3], strict=True)]
-        arguments[name] = TensorDescriptor(x, list(x.shape), [*steps, 1], [1, 1, 1, 16]) if tma else x
-    return arguments | {"TMA": bool(tma)}
-
-
-def broadcast(name: str, x: torch.Tensor | None, shape: tuple[int, ...]) -> dict:
-    """Return the kernels' arguments for a bias or its gradient, with stride 0 where it is broadcast."""
-    x = None if x is None else x.expand(shape)
-    axes = ("batch", "head", "row", "col")
-    return {name: x} | {f"{name}_{axis}": 0 if x is None else x.stride(i) for i, axis in enumerate(axes)}
+        arguments[name] = TensorDescriptor(x, list(x.shape), [*steps[name], 1], [1, 1, 1, 16]) if tma else x
+    return arguments | {"TMA": tma}
 
 
 class FlashAttention(torch.autograd.Function):
@@ -391,15 +345,16 @@ class FlashAttention(torch.autograd.Function):
     def forward(ctx, q, k, v, causal, bias):
         """Save the inputs, o and lse; the backward recomputes the scores."""
         batch, heads, seq_q, dim = q.shape
-        shape = (batch, heads, seq_q, k.shape[2])
         o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
         lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
         ctx.shared = {
             "heads": heads, "seq_q": seq_q, "seq_k": k.shape[2], "scale": math.log2(math.e) / math.sqrt(dim),
             "CAUSAL": causal, "BIAS": bias is not None, "DIM": dim, "BLOCK_DIM": max(16, triton.next_power_of_2(dim)),
-            "PRECISION": "tf32x3" if q.dtype == torch.float32 else "tf32",
+            "PRECISION": "tf32x3" if q.dtype == torch.float32 else "tf32", "bias_strides": (0, 0, 0, 0),
         }  # fmt: skip
-        arguments = sources(q=q, k=k, v=v) | broadcast("bias", bias, shape) | {"o": o, "lse": lse} | ctx.shared
+        if bias is not None:  # stride 0 where it is broadcast
+            ctx.shared["bias_strides"] = bias.expand(batch, heads, seq_q, k.shape[2]).stride()
+        arguments = inputs(q=q, k=k, v=v) | {"bias": bias, "o": o, "lse": lse} | ctx.shared
         launch(forward_kernel, forward_tuned, seq_q, "BLOCK_M", arguments)
         ctx.save_for_backward(q, k, v, bias, o, lse)
         return o, lse
@@ -409,20 +364,16 @@ class FlashAttention(torch.autograd.Function):
     def backward(ctx, do, dlse):
         """Return the gradients of q, k, v and bias."""
         q, k, v, bias, o, lse = ctx.saved_tensors
-        batch, heads, seq_q, dim = q.shape
-        shape = (batch, heads, seq_q, k.shape[2])
         dq, dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
-        dbias = torch.zeros(bias.shape, dtype=torch.float32, device=q.device) if ctx.needs_input_grad[4] else None
+        dbias = torch.empty(bias.shape, dtype=torch.float32, device=q.device) if ctx.needs_input_grad[4] else None
         shift, d = torch.empty_like(lse), torch.empty_like(lse)
-        prepare_kernel[(batch * heads * triton.cdiv(seq_q, 64),)](
-            o, do, lse, dlse, shift, d, heads, seq_q, *do.stride(), *dlse.stride(),
-            DIM=dim, BLOCK_DIM=ctx.shared["BLOCK_DIM"], BLOCK_M=64,
-        )  # fmt: skip
-        arguments = sources(q=q, k=k, v=v, do=do) | broadcast("bias", bias, shape) | ctx.shared
-        arguments |= {"shift": shift, "d": d, "dim_scale": 1.0 / math.sqrt(dim)}
-        launch(dq_kernel, dq_tuned, seq_q, "BLOCK_M", arguments | {"dq": dq})
-        arguments |= {"dk": dk, "dv": dv, "DBIAS": dbias is not None} | broadcast("dbias", dbias, shape)
-        launch(dkdv_kernel, dkdv_tuned, k.shape[2], "BLOCK_N", arguments)
+        arguments = inputs(q=q, k=k, v=v, do=do) | ctx.shared
+        arguments |= {"bias": bias, "shift": shift, "d": d, "dim_scale": 1.0 / math.sqrt(q.shape[3])}
+        only_dq = {"o": o, "lse": lse, "dlse": dlse, "dlse_strides": dlse.stride(), "dq": dq}
+        launch(dq_kernel, dq_tuned, q.shape[2], "BLOCK_M", arguments | only_dq)
+        strides = (0, 0, 0, 0) if dbias is None else dbias.expand(*q.shape[:3], k.shape[2]).stride()
+        only_dkdv = {"dk": dk, "dv": dv, "dbias": dbias, "dbias_strides": strides, "DBIAS": dbias is not None}
+        launch(dkdv_kernel, dkdv_tuned, k.shape[2], "BLOCK_N", arguments | only_dkdv)
         return dq, dk, dv, None, None if dbias is None else dbias.to(bias.dtype)
 
 
@@ -430,13 +381,9 @@ class FlashAttention(torch.autograd.Function):
 
 
 def flash_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    causal: bool = False,
-    bias: torch.Tensor | None = None,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, bias: torch.Tensor | None = None,
     return_lse: bool = False,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Return softmax(q·kᵀ / √dim + bias)·v and, on request, lse = ln Σⱼ exp of the scores; differentiable.
 
     q: (batch, heads, seq_q, dim), k and v: (batch, heads, seq_k, dim), any strides, one dtype of float32, float16 and

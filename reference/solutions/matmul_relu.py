@@ -112,8 +112,7 @@ matmul_relu_tuned = triton.autotune(
     prune_configs_by={"early_config_prune": fitting},
 )(matmul_relu_kernel)
 matmul_relu_tma_tuned = triton.autotune(
-    [config(128, 256, 64, 8, stages, set_block_shapes) for stages in (3, 4)]
-    + [config(128, 128, 64, warps, 4, set_block_shapes) for warps in (4, 8)],
+    [config(128, 256, 64, 8, 3, set_block_shapes), config(128, 128, 64, 8, 4, set_block_shapes)],
     key=["M", "N", "K", "A_COLUMNS", "B_COLUMNS"],
 )(matmul_relu_tma_kernel)
 

@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 
 MAX_ROW_FORWARD = 32768  # longest rows kept in registers
 MAX_ROW_BACKWARD = 16384
-PROGRAMS = 528  # that share the rows in the backward: a constant, so that dw has the same bits on every device
+PROGRAMS = 396  # that share the rows in the backward: a constant, so that dw has the same bits on every device
 
 
 @triton.jit
@@ -168,8 +168,9 @@ class RMSNorm(torch.autograd.Function):
         backward_kernel[(programs, triton.cdiv(N, tile["BLOCK_N"]))](
             rows, weight, grad, square, mean, dx, share, M, N, *strides, ctx.eps, **tile
         )  # fmt: skip
-        block_n = min(triton.next_power_of_2(N), 32)
-        column_sum_kernel[(triton.cdiv(N, block_n),)](share, dw, programs, N, BLOCK_P=64, BLOCK_N=block_n)
+        block_p = min(triton.next_power_of_2(programs), 128)
+        block_n = 1024 // block_p  # down to 32 bytes, one sector of memory: narrow tiles make many programs
+        column_sum_kernel[(triton.cdiv(N, block_n),)](share, dw, programs, N, BLOCK_P=block_p, BLOCK_N=block_n)
         return dx, dw, None
 
 

@@ -9,7 +9,21 @@ from __future__ import annotations
 import triton.language as tl
 from triton.runtime.interpreter import InterpretedFunction
 
-from . import access, atomics, dot, launch, libdevice, numerics, reductions, semantics, shortcuts, state, tuning
+from . import (
+    access,
+    atomics,
+    dot,
+    launch,
+    libdevice,
+    lifting,
+    numerics,
+    programs,
+    reductions,
+    semantics,
+    shortcuts,
+    state,
+    tuning,
+)
 from .launch import record
 from .state import Fault, Launch, Options, Record, Unsupported
 
@@ -32,12 +46,14 @@ def install() -> None:
         return
     if not isinstance(tl.standard.sum, InterpretedFunction):
         raise RuntimeError("TRITON_INTERPRET=1 must be in the environment before triton is imported")
+    programs.install()
     numerics.install()
     semantics.install()
     access.install()
     atomics.install(lambda: state.current.session.memory)
     dot.install()
     libdevice.install()
+    lifting.install()
     reductions.install()
     tuning.install()
     launch.install([*reductions.patches(), *libdevice.patches(), *shortcuts.patches()])

@@ -62,9 +62,11 @@ def update(
     old = np.zeros(addresses.size, dtype=numerics.numpy_dtype(dtype))
     seen = np.zeros(addresses.size, dtype=bool)
     operands = [np.broadcast_to(operand, addresses.shape).ravel() for operand in lane_operands]
-    memory.atomics = True
     memory.progress += 1
     for region, lanes, offsets in memory.resolve(addresses, active, size, "atomic"):
+        memory.atomic_keys.add(region.key)
+        if memory.polled is not None:
+            memory.polled.add(region.key)
         aligned = offsets % size == 0
         lanes, offsets = lanes[aligned], offsets[aligned]
         flat = region.flat(kind)
@@ -103,11 +105,13 @@ def install(memory: Callable[[], Memory]) -> None:
     def rmw(_builder: Any, operation: Any, ptr: Any, val: Any, mask: Any, *_: Any) -> Any:
         dtype = ptr.get_element_ty()
         apply = OPERATIONS[operation]
+        memory().begin_atomic()
         old = update(memory(), ptr.data, mask.data, dtype, apply, val.data)
         return handle(old, val.dtype.scalar)
 
     def cas(_builder: Any, ptr: Any, cmp: Any, val: Any, *_: Any) -> Any:
         dtype = ptr.get_element_ty()
+        memory().begin_atomic()
 
         def swap(before: Array, expected: Array, desired: Array) -> Array:
             return np.where(before == expected, desired, before)

@@ -16,12 +16,10 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter
 
-from . import state
+from .programs import Diverged, refuse
 from .tensors import Tensor, block_layout, builtin, make, number_type, semantic
 
 _MISSING = object()
-# A waiting loop that saw the same memory this often will see it for ever: programs run one after the other here.
-_PATIENCE = 20_000
 
 
 class Later:
@@ -106,12 +104,15 @@ def maximum(*args: Any, **kwargs: Any) -> Any:
     return _extreme("maximum", builtins.max, args, kwargs)
 
 
-def _bound(value: Any) -> tuple[int, str]:
+def _bound(value: Any) -> tuple[Any, str]:
+    """A loop bound, an array of them where programs differ, and its type."""
     if isinstance(value, tl.constexpr):
         value = value.value
     if isinstance(value, tl.tensor):
         if not value.dtype.is_int() or value.type.is_block():
             raise TypeError(f"for loop bounds and step must all be ints, are {value.type}")
+        if value.handle.spread:
+            return value.handle.raw, value.dtype.name
         return int(value.__index__()), value.dtype.name
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"for loop bounds and step must all be ints, are {type(value).__name__}")
@@ -128,8 +129,31 @@ def loop_range(start: Any, stop: Any = None, step: Any = 1, **_options: Any) -> 
         dtype = semantic.integer_promote_impl(dtype, tl.core.dtype(name))
     layout = block_layout(dtype, ())
     kind = np.dtype(dtype.name)
+    if any(isinstance(value, np.ndarray) for value, _ in bounds):
+        yield from _spread_range([value for value, _ in bounds], kind, layout)
+        return
     for number in range(*(value for value, _ in bounds)):
         yield make(np.array([number], dtype=kind), layout)
+
+
+def _spread_range(bounds: list[Any], kind: np.dtype[Any], layout: Any) -> Iterator[Any]:
+    """A loop whose bounds differ between programs.
+
+    Raises:
+        Diverged: the programs go round it a different number of times.
+
+    """
+    if kind == np.uint64:
+        refuse("a loop over uint64 that differs between programs")
+    starts, stops, steps = np.broadcast_arrays(*(np.asarray(bound, dtype=np.int64) for bound in bounds))
+    rounds = np.array([len(range(*each)) for each in zip(*map(np.ndarray.tolist, (starts, stops, steps)), strict=True)])
+    if (rounds != rounds[0]).any():
+        raise Diverged(rounds)
+    spread = isinstance(bounds[0], np.ndarray) or isinstance(bounds[2], np.ndarray)
+    if not spread:
+        starts, steps = starts[:1], steps[:1]
+    for turn in range(int(rounds[0])):
+        yield make((starts + turn * steps).astype(kind), layout, spread)
 
 
 def _static_range(start: Any, stop: Any = None, step: Any = None, **_options: Any) -> Iterator[int]:
@@ -137,25 +161,6 @@ def _static_range(start: Any, stop: Any = None, step: Any = None, **_options: An
     if numbers[1] is None:
         numbers[0], numbers[1] = 0, numbers[0]
     return iter(range(numbers[0], numbers[1], 1 if numbers[2] is None else numbers[2]))
-
-
-class WhileGuard:
-    """Counts the rounds of a `while` loop in which it looked at memory and nothing changed."""
-
-    def __init__(self) -> None:
-        self.idle = 0
-        self.version = -1
-        self.progress = -1
-
-    def __call__(self, condition: Any) -> Any:
-        """Pass the loop's condition through."""
-        memory = state.current.session.memory
-        waits = memory.version == self.version and memory.progress != self.progress
-        self.version, self.progress = memory.version, memory.progress
-        self.idle = self.idle + 1 if waits else 0
-        if self.idle > _PATIENCE:
-            state.unsupported("a loop that waits for another program")
-        return condition
 
 
 def _static_assert(condition: Any, message: Any = "") -> None:
@@ -188,17 +193,30 @@ class Patches:
             changes[id(owner), name] = (owner, name, value)
         self.changes = list(changes.values())
         self._originals = [vars(owner).get(name, _MISSING) for owner, name, _ in self.changes]
+        # Modules change at once, by way of their dictionaries: there are hundreds of names, and a launch may be short.
+        self._modules: dict[int, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {}
+        self._others: list[tuple[Any, str, Any, Any]] = []
+        for (owner, name, value), original in zip(self.changes, self._originals, strict=True):
+            if isinstance(owner, types.ModuleType) and original is not _MISSING:
+                _, patched, unpatched = self._modules.setdefault(id(owner), (vars(owner), {}, {}))
+                patched[name], unpatched[name] = value, original
+            else:
+                self._others.append((owner, name, value, original))
 
     def __enter__(self) -> None:
         self._depth += 1
         if self._depth == 1:
-            for owner, name, value in self.changes:
+            for names, patched, _ in self._modules.values():
+                names.update(patched)
+            for owner, name, value, _ in self._others:
                 setattr(owner, name, value)
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
         if self._depth == 0:
-            for (owner, name, _value), original in zip(self.changes, self._originals, strict=True):
+            for names, _patched, originals in self._modules.values():
+                names.update(originals)
+            for owner, name, _, original in self._others:
                 if original is _MISSING:
                     delattr(owner, name)
                 else:

@@ -7,6 +7,7 @@ all programs, and runs the rewritten kernel program by program.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import operator
 import types
@@ -20,7 +21,7 @@ import triton.language as tl
 from triton.runtime import interpreter, jit
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from . import state
+from . import batching, state
 from .language import Patches
 from .memory import Memory
 from .numerics import convert
@@ -248,24 +249,21 @@ def _launch(session: state.Session, function: Any, grid: Any, args: tuple[Any, .
             for name, value in arguments.items()
         }
         session.memory.begin_launch()
-        run_programs(session, sizes, body, values)
+        session.body = functools.partial(body, **values)
+        interpreter.interpreter_builder.set_grid_dim(*sizes)
+        done = batching.run(session, fn, sizes, values)
+        run_programs(session, sizes, done)
 
 
-def run_programs(
-    session: state.Session, sizes: tuple[int, int, int], body: Callable[..., Any], values: dict[str, Any]
-) -> None:
-    """Run every program of the grid, one after the other."""
+def run_programs(session: state.Session, sizes: tuple[int, int, int], first: int) -> None:
+    """Run the programs of the grid from number `first` on, one after the other."""
     builder = interpreter.interpreter_builder
     memory = session.memory
-    builder.set_grid_dim(*sizes)
-    index = 0
-    for x in range(sizes[0]):
-        for y in range(sizes[1]):
-            for z in range(sizes[2]):
-                session.program = builder.grid_idx = (x, y, z)
-                memory.program_index = index
-                body(**values)
-                index += 1
+    for index in range(first, sizes[0] * sizes[1] * sizes[2]):
+        rest, z = divmod(index, sizes[2])
+        session.program = builder.grid_idx = (*divmod(rest, sizes[1]), z)
+        memory.program_index = index
+        session.body()
 
 
 def install(extra_patches: list[tuple[Any, str, Any]]) -> None:

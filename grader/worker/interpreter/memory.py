@@ -16,9 +16,11 @@ import triton
 
 from . import state
 from .numerics import from_memory, memory_dtype, numpy_dtype, to_memory
+from .programs import Programs, refuse
 from .regions import TAG_SHIFT, Region, Regions
 
 Array = np.ndarray[Any, Any]
+Key = tuple[int, int, int]
 
 _OWN_FOLDERS = tuple(
     f"{folder}/"
@@ -26,6 +28,7 @@ _OWN_FOLDERS = tuple(
     for folder in {Path(module).parent, Path(module).resolve().parent}
 )
 _ZERO = np.uint64(0)
+_SHIFTS = {1 << bits: np.uint64(bits) for bits in range(4)}  # a division of uint64 by 1, 2, 4 or 8
 _POISON_BYTE = 0x6B
 
 
@@ -36,20 +39,40 @@ class Memory:
         self.session = session
         self.regions = Regions()
         self.program_index = 0
-        self.writers: dict[tuple[int, int, int], Array] = {}
+        self.programs: Programs | None = None  # those that run together at the moment
+        self.together: Any = None  # a `Together`, which builds on this
+        self.writers: dict[Key, Array] = {}
         self.atomics = False
+        self.atomic_keys: set[Key] = set()
+        self.polled: set[Key] | None = None  # collects what is loaded, while somebody wants to know
         self.version = 0  # grows when memory changes; `progress` and it together show a spin-wait
         self.progress = 0
 
     def begin_launch(self) -> None:
         """Forget which program wrote what: launches on one stream are ordered."""
         self.writers.clear()
+        self.atomic_keys.clear()
         self.atomics = False
+        self.polled = None
 
-    def load(self, addresses: Array, mask: Array | None, other: Array | None, dtype: Any) -> Array:
-        """Values at `addresses` (uint64); inactive lanes give `other`, or zero."""
+    def begin_atomic(self) -> None:
+        """Note that the launch uses atomics, which see the programs before them."""
+        if self.together is not None:
+            refuse("atomics", lasting=True)
+        self.atomics = True
+
+    def load(
+        self, addresses: Array, mask: Array | None, other: Array | None, dtype: Any, spread: bool = False
+    ) -> Array:
+        """Values at `addresses` (uint64); inactive lanes give `other`, or zero.
+
+        `spread` where an operand has an axis of programs in front.
+        """
+        if self.together is not None:
+            values: Array = self.together.load(addresses, mask, other, dtype, spread)
+            return values
         kind = memory_dtype(dtype)
-        region, index = self._fast(addresses, mask, kind.itemsize)
+        region, index = self.fast(addresses, mask, kind.itemsize)
         record = self.session.record
         active = addresses.size if mask is None else int(np.count_nonzero(mask))
         if region is None or index is None:
@@ -58,20 +81,25 @@ class Memory:
         else:
             record.bytes_loaded += active * kind.itemsize
             values = from_memory(dtype, region.flat(kind).take(index))
-            touched = index if active == addresses.size else index[mask]
+            touched = index if active else index.reshape(-1)[:0]
             region.touch("loaded", touched, kind.itemsize)
             if self.writers:
                 self._check_order(region, touched)
+            if self.polled is not None:
+                self.polled.add(region.key)
         if active != addresses.size:
             filler = np.zeros(1, dtype=values.dtype) if other is None else other
             values = np.where(mask, values, filler)  # type: ignore[arg-type]
         self.progress += 1
         return values
 
-    def store(self, addresses: Array, values: Array, mask: Array | None, dtype: Any) -> None:
+    def store(self, addresses: Array, values: Array, mask: Array | None, dtype: Any, spread: bool = False) -> None:
         """Write the active lanes; of lanes with one address the last wins."""
+        if self.together is not None:
+            self.together.store(addresses, values, mask, dtype, spread)
+            return
         kind = memory_dtype(dtype)
-        region, index = self._fast(addresses, mask, kind.itemsize)
+        region, index = self.fast(addresses, mask, kind.itemsize)
         data = to_memory(dtype, values)
         if data.shape != addresses.shape:
             data = np.broadcast_to(data, addresses.shape)
@@ -82,15 +110,20 @@ class Memory:
             return
         if mask is not None and not mask.all():
             index, data = index[mask], data[mask]
+        # Flat and in order: numpy may walk an array of several axes in another order.
+        index, data = index.reshape(-1), data.reshape(-1)
         region.flat(kind)[index] = data
         self.session.record.bytes_stored += index.size * kind.itemsize
         region.touch("stored", index, kind.itemsize)
-        self._writer(region)[index] = self.program_index
+        self.writer(region)[index] = self.program_index
 
     # ------------------------------------------------------------ the common case
 
-    def _fast(self, addresses: Array, mask: Array | None, size: int) -> tuple[Region | None, Array | None]:
-        """The region and element indices if all active lanes lie in one region of elements of this size."""
+    def fast(self, addresses: Array, mask: Array | None, size: int) -> tuple[Region | None, Array | None]:
+        """The region and element indices if all active lanes lie in one region of elements of this size.
+
+        Inactive lanes get the element of an active one, or the first if there is none.
+        """
         if not addresses.size:
             return None, None
         tag = addresses.item(0) >> TAG_SHIFT
@@ -99,24 +132,25 @@ class Memory:
         if region is None or region.itemsize != size or region.span < size:
             return None, None
         offsets = addresses - region.tagged_low
-        if mask is not None:
-            offsets = np.where(mask, offsets, _ZERO)
+        if mask is not None and not mask.all():
+            first = int(mask.argmax())
+            np.copyto(offsets, offsets.flat[first] if mask.flat[first] else _ZERO, where=~mask)
         if offsets.max() > region.span - size:
             return None, None
-        index = (offsets // np.uint64(size)).view(np.int64)
+        index = (offsets >> _SHIFTS[size]).view(np.int64)
         if region.present is not None and not region.present.take(index).all():
             return None, None
         return region, index
 
-    def _writer(self, region: Region) -> Array:
-        key = (region.low, region.span, region.itemsize)
-        writer = self.writers.get(key)
+    def writer(self, region: Region) -> Array:
+        """Per element of a region the program of this launch that stored it last, or -1."""
+        writer = self.writers.get(region.key)
         if writer is None:
-            writer = self.writers[key] = np.full(region.elements, -1, dtype=np.int32)
+            writer = self.writers[region.key] = np.full(region.elements, -1, dtype=np.int32)
         return writer
 
     def _check_order(self, region: Region, index: Array) -> None:
-        writer = self.writers.get((region.low, region.span, region.itemsize))
+        writer = self.writers.get(region.key)
         if writer is None or self.atomics:
             return
         last = writer.take(index)
@@ -161,6 +195,8 @@ class Memory:
         for region, lanes, offsets in self.resolve(addresses, active, size, "load"):
             raw[lanes] = region.flat(np.dtype(np.uint8))[offsets[:, None] + np.arange(size)]
             read[lanes] = True
+            if self.polled is not None:
+                self.polled.add(region.key)
             region.touch("loaded", offsets // region.itemsize, region.itemsize)
         values = from_memory(dtype, raw.view(kind).reshape(addresses.shape))
         missed = active & ~read.reshape(addresses.shape)
@@ -175,7 +211,7 @@ class Memory:
             region.flat(np.dtype(np.uint8))[offsets[:, None] + np.arange(size)] = raw[lanes]
             index = offsets // region.itemsize
             region.touch("stored", index, region.itemsize)
-            self._writer(region)[index] = self.program_index
+            self.writer(region)[index] = self.program_index
             written += lanes.size
         return written
 
@@ -191,7 +227,7 @@ class Memory:
             for fault in record.faults
         ):
             return
-        program = list(self.session.program)
+        program = list(self.session.program or ())
         bytes_past = 0
         if region is None:
             what, where = "an address of no argument", ""

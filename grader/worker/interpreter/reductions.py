@@ -15,6 +15,7 @@ from triton.runtime import interpreter
 
 from . import state
 from .numerics import rounded
+from .programs import aligned, any_spread
 from .tensors import Tensor, block_layout, make
 
 Array = np.ndarray[Any, Any]
@@ -39,31 +40,46 @@ def _sum(data: Array, axis: int, dtype: Any) -> Array:
     return result
 
 
-def _wrap(data: Array, dtype: Any) -> Tensor:
+def _wrap(data: Array, dtype: Any, spread: bool = False) -> Tensor:
+    if spread:
+        return make(data, block_layout(dtype, data.shape[1:]), spread=True)
     if data.ndim == 0:
         return make(data.reshape(1), block_layout(dtype, ()))
     return make(data, block_layout(dtype, data.shape))
 
 
-def _combine(fn: Any, left: list[Array], right: list[Array], dtypes: list[Any]) -> list[Array]:
-    """Apply a combine function to whole arrays."""
+def _combine(fn: Any, left: list[Array], right: list[Array], dtypes: list[Any], spread: bool) -> list[Array]:
+    """Apply a combine function to whole arrays; spread ones have the programs on their second axis."""
+    if spread:
+        left, right = ([np.moveaxis(data, 1, 0) for data in side] for side in (left, right))
     shape = left[0].shape
-    operands = [_wrap(np.ascontiguousarray(data), dtype) for data, dtype in zip(left + right, dtypes * 2, strict=True)]
+    operands = [
+        _wrap(np.ascontiguousarray(data), dtype, spread) for data, dtype in zip(left + right, dtypes * 2, strict=True)
+    ]
     result = fn(*operands)
     results = result if isinstance(result, (tuple, list, tl.tuple)) else (result,)
     arrays = []
     for item, dtype in zip(results, dtypes, strict=True):
-        data = item.handle.data if isinstance(item, tl.tensor) else np.array([item])
-        arrays.append(np.broadcast_to(rounded(data, dtype), shape))
+        if not isinstance(item, tl.tensor):
+            data = np.array([item])
+        else:
+            data = aligned(item, len(shape) - 1) if spread else item.handle.data
+        array = np.broadcast_to(rounded(data, dtype), shape)
+        arrays.append(np.moveaxis(array, 0, 1) if spread else array)
     return arrays
 
 
-def _tree_reduce(fn: Any, arrays: list[Array], axis: int, dtypes: list[Any]) -> list[Array]:
+def _tree_reduce(fn: Any, arrays: list[Array], axis: int, dtypes: list[Any], spread: bool) -> list[Array]:
     """Combine neighbours, then neighbours of those: the order of the elements is kept."""
     arrays = [np.moveaxis(data, axis, 0) for data in arrays]
     while arrays[0].shape[0] > 1:
-        arrays = _combine(fn, [a[0::2] for a in arrays], [a[1::2] for a in arrays], dtypes)
+        arrays = _combine(fn, [a[0::2] for a in arrays], [a[1::2] for a in arrays], dtypes, spread)
     return [data[0] for data in arrays]
+
+
+_ARGUMENTS = frozenset(
+    getattr(tl.standard, f"_arg{end}_combine_tie_break_{way}") for end in ("min", "max") for way in ("left", "fast")
+)
 
 
 def _arg_extreme(arrays: list[Array], axis: int, function: Callable[..., Array]) -> list[Array] | None:
@@ -85,22 +101,31 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: bool = False, **_:
     axis = tl.core._unwrap_if_constexpr(axis)
     keep_dims = tl.core._unwrap_if_constexpr(keep_dims)
     dtypes = [tensor.dtype for tensor in inputs]
-    arrays = [np.broadcast_to(tensor.handle.data, dims or (1,)) for tensor in inputs]
+    spread = any_spread([tensor.handle for tensor in inputs])
+    arrays = _arrays(inputs, dims, spread)
     if axis is None or not dims:
-        arrays, position = [data.reshape(-1) for data in arrays], 0
+        arrays, position = [data.reshape((data.shape[0], -1) if spread else -1) for data in arrays], 0
     else:
         position = axis + len(dims) if axis < 0 else axis
         if not 0 <= position < len(dims):
             raise ValueError(f"axis {axis} out of bounds for shape {dims}")
-    results = _reduced(arrays, position, combine_fn, dtypes)
+    results = _reduced(arrays, position + spread, combine_fn, dtypes, spread)
     if keep_dims and dims:
         shape = [1] * len(dims) if axis is None else [1 if i == position else n for i, n in enumerate(dims)]
-        results = [data.reshape(shape) for data in results]
-    tensors = tuple(_wrap(data, dtype) for data, dtype in zip(results, dtypes, strict=True))
+        results = [data.reshape([data.shape[0], *shape] if spread else shape) for data in results]
+    tensors = tuple(_wrap(data, dtype, spread) for data, dtype in zip(results, dtypes, strict=True))
     return tensors if isinstance(input, (tuple, tl.tuple)) else tensors[0]
 
 
-def _reduced(arrays: list[Array], axis: int, combine_fn: Any, dtypes: list[Any]) -> list[Array]:
+def _arrays(inputs: Any, dims: tuple[int, ...], spread: bool) -> list[Array]:
+    """The operands of a reduction, all spread where one is."""
+    if not spread:
+        return [np.broadcast_to(tensor.handle.data, dims or (1,)) for tensor in inputs]
+    count = next(tensor.handle.raw.shape[0] for tensor in inputs if tensor.handle.spread)
+    return [np.broadcast_to(tensor.handle.raw, (count, *dims)) for tensor in inputs]
+
+
+def _reduced(arrays: list[Array], axis: int, combine_fn: Any, dtypes: list[Any], spread: bool) -> list[Array]:
     standard = tl.standard
     if combine_fn is standard._sum_combine:
         return [_sum(arrays[0], axis, dtypes[0])]
@@ -111,11 +136,15 @@ def _reduced(arrays: list[Array], axis: int, combine_fn: Any, dtypes: list[Any])
     if combine_fn is standard._xor_combine:
         return [np.bitwise_xor.reduce(arrays[0], axis=axis)]
     extreme = None
+    if spread and combine_fn in _ARGUMENTS and arrays[0].dtype.kind == "f" and np.isnan(arrays[0]).any():
+        # One program's NaN must not decide how the others break ties.
+        each = [_reduced([a[i] for a in arrays], axis - 1, combine_fn, dtypes, False) for i in range(len(arrays[0]))]
+        return [np.stack(column) for column in zip(*each, strict=True)]
     if combine_fn in (standard._argmax_combine_tie_break_left, standard._argmax_combine_tie_break_fast):
         extreme = _arg_extreme(arrays, axis, np.argmax)
     elif combine_fn in (standard._argmin_combine_tie_break_left, standard._argmin_combine_tie_break_fast):
         extreme = _arg_extreme(arrays, axis, np.argmin)
-    return extreme if extreme is not None else _tree_reduce(combine_fn, arrays, axis, dtypes)
+    return extreme if extreme is not None else _tree_reduce(combine_fn, arrays, axis, dtypes, spread)
 
 
 def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: bool = False, **_: Any) -> Any:  # noqa: A002
@@ -127,7 +156,8 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: bool = Fal
     if not 0 <= position < len(dims):
         raise ValueError(f"axis {axis} out of bounds for shape {dims}")
     dtypes = [tensor.dtype for tensor in inputs]
-    arrays = [np.moveaxis(tensor.handle.data, position, 0) for tensor in inputs]
+    spread = any_spread([tensor.handle for tensor in inputs])
+    arrays = [np.moveaxis(data, position + spread, 0) for data in _arrays(inputs, dims, spread)]
     if tl.core._unwrap_if_constexpr(reverse):
         arrays = [data[::-1] for data in arrays]
     if combine_fn is tl.standard._sum_combine:
@@ -135,25 +165,25 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: bool = Fal
     elif combine_fn is tl.standard._prod_combine:
         arrays = [np.multiply.accumulate(arrays[0], axis=0, dtype=arrays[0].dtype)]
     else:
-        arrays = _doubling_scan(combine_fn, arrays, dtypes)
+        arrays = _doubling_scan(combine_fn, arrays, dtypes, spread)
     arrays = [rounded(data, dtype) for data, dtype in zip(arrays, dtypes, strict=True)]
     if tl.core._unwrap_if_constexpr(reverse):
         arrays = [data[::-1] for data in arrays]
     tensors = tuple(
-        _wrap(np.ascontiguousarray(np.moveaxis(data, 0, position)), dtype)
+        _wrap(np.ascontiguousarray(np.moveaxis(data, 0, position + spread)), dtype, spread)
         for data, dtype in zip(arrays, dtypes, strict=True)
     )
     return tensors if isinstance(input, (tuple, tl.tuple)) else tensors[0]
 
 
-def _doubling_scan(fn: Any, arrays: list[Array], dtypes: list[Any]) -> list[Array]:
+def _doubling_scan(fn: Any, arrays: list[Array], dtypes: list[Any], spread: bool) -> list[Array]:
     """Inclusive scan by doubling: after step k each element covers 2ᵏ elements up to itself."""
     length = arrays[0].shape[0]
     step = 1
     while step < length:
         # Whole arrays go in, so that the combine function sees a shape that Triton allows.
         shifted = [np.roll(data, step, axis=0) for data in arrays]
-        combined = _combine(fn, shifted, arrays, dtypes)
+        combined = _combine(fn, shifted, arrays, dtypes, spread)
         arrays = [np.concatenate([old[:step], new[step:]]) for old, new in zip(arrays, combined, strict=True)]
         step *= 2
     return arrays

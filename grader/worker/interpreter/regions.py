@@ -40,6 +40,7 @@ class Region:
             elements = 0
         self.elements = elements
         self.span = elements * itemsize
+        self.key = (self.low, self.span, itemsize)  # the same for arguments that are the same memory
         self.tagged_low = np.uint64(self.low | (tag << TAG_SHIFT))
         self.loaded: Array | None = None
         self.stored: Array | None = None

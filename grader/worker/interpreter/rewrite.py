@@ -13,14 +13,14 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import language
+from . import language, waiting
 
 _HELPERS: dict[str, Callable[..., Any]] = {
     "__grader_assign": language.assign,
     "__grader_and": language.logical_and,
     "__grader_or": language.logical_or,
     "__grader_not": language.logical_not,
-    "__grader_while": language.WhileGuard,
+    "__grader_while": waiting.WhileGuard,
     "__grader_value": language.value_of,
 }
 # Python builtins that mean something else inside a kernel.

@@ -14,6 +14,7 @@ import numpy as np
 import triton.language as tl
 
 from .numerics import convert
+from .programs import aligned
 from .tensors import (
     OPERATORS,
     Handle,
@@ -97,7 +98,8 @@ def _cast(input: Any, dst_ty: Any, fp_downcast_rounding: Any = None) -> Any:  # 
         return input
     if fp_downcast_rounding is not None or source.is_ptr() or target.is_ptr() or target.name == "void":
         return type(semantic).cast(semantic, input, dst_ty, fp_downcast_rounding)
-    return make(convert(input.handle.data, source, target), block_layout(target, input.layout.dims))
+    handle = input.handle
+    return make(convert(handle.raw, source, target), block_layout(target, input.layout.dims), handle.spread)
 
 
 def _broadcast_values(lhs: Any, rhs: Any) -> tuple[Any, Any]:
@@ -108,11 +110,13 @@ def _broadcast_values(lhs: Any, rhs: Any) -> tuple[Any, Any]:
     if dims is None:
         result: tuple[Any, Any] = type(semantic).broadcast_impl_value(semantic, lhs, rhs)
         return result
-    if left != dims:
-        lhs = make(np.broadcast_to(lhs.handle.data, dims), block_layout(lhs.dtype, dims))
-    if right != dims:
-        rhs = make(np.broadcast_to(rhs.handle.data, dims), block_layout(rhs.dtype, dims))
-    return lhs, rhs
+    return lhs if left == dims else _broadcast(lhs, dims), rhs if right == dims else _broadcast(rhs, dims)
+
+
+def _broadcast(block: Any, dims: tuple[int, ...]) -> Any:
+    raw, spread = aligned(block, len(dims)), block.handle.spread
+    shape = (raw.shape[0], *dims) if spread else dims
+    return make(np.broadcast_to(raw, shape), block_layout(block.dtype, dims), spread)
 
 
 def _check_operands(lhs: Any, rhs: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -133,14 +137,16 @@ def _splat(value: Any, shape: Any) -> Any:
     dims = tuple(tl.core._unwrap_if_constexpr(size) for size in shape)
     if value.layout.dims or not dims:
         return type(semantic).splat(semantic, value, shape)
-    return make(np.broadcast_to(value.handle.data, dims), block_layout(value.dtype, dims))
+    return _broadcast(value, dims)
 
 
 def _expand_dims(input: Any, axis: int) -> Any:  # noqa: A002 - Triton's name
     dims = input.layout.dims
     if not dims or not 0 <= axis <= len(dims):
         return type(semantic).expand_dims(semantic, input, axis)
-    return make(np.expand_dims(input.handle.data, axis), block_layout(input.dtype, (*dims[:axis], 1, *dims[axis:])))
+    handle = input.handle
+    data = np.expand_dims(handle.raw, axis + handle.spread)
+    return make(data, block_layout(input.dtype, (*dims[:axis], 1, *dims[axis:])), handle.spread)
 
 
 def _permute(input: Any, dims: Any) -> Any:  # noqa: A002 - Triton's name
@@ -148,4 +154,6 @@ def _permute(input: Any, dims: Any) -> Any:  # noqa: A002 - Triton's name
     if sorted(order) != list(range(len(input.layout.dims))):
         return type(semantic).permute(semantic, input, dims)
     sizes = tuple(input.layout.dims[dim] for dim in order)
-    return make(np.transpose(input.handle.data, order), block_layout(input.dtype, sizes))
+    handle = input.handle
+    axes = (0, *(axis + 1 for axis in order)) if handle.spread else order
+    return make(np.transpose(handle.raw, axes), block_layout(input.dtype, sizes), handle.spread)

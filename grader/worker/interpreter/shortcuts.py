@@ -16,127 +16,17 @@ from triton.runtime import interpreter
 
 from . import state
 from .dot import product
-from .numerics import convert, is_float, numpy_dtype, rounded
+from .loads import constant, given, is_spread, short_load, short_store
+from .numerics import convert, is_float
+from .programs import aligned
 from .reductions import reduce
 from .tensors import Operator, Tensor, block_layout, broadcast_dims, builtin, make, number_type, semantic
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
 
-_CACHE_MODIFIERS = frozenset({"", ".ca", ".cg", ".cv", ".wb", ".cs", ".wt", None})
-_EVICTIONS = frozenset({"", "evict_first", "evict_last", None})
 _PRECISIONS = {None: ir.INPUT_PRECISION.TF32, "tf32": ir.INPUT_PRECISION.TF32, "ieee": ir.INPUT_PRECISION.IEEE}
 _unwrap = tl.core._unwrap_if_constexpr
-
-
-def _constant(value: Any, dtype: Any) -> Array:
-    return rounded(np.array([value], dtype=numpy_dtype(dtype)), dtype)
-
-
-def _plain_pointer(pointer: Any) -> bool:
-    """Whether `pointer` is a block of element pointers, and not a pointer to a block or to booleans."""
-    if type(pointer) is not Tensor or not pointer.dtype.is_ptr():
-        return False
-    element = pointer.dtype.element_ty
-    return not element.is_block() and element.name != "int1"
-
-
-def _aligned(value: Any, dims: tuple[int, ...], dtype: Any) -> Array | None:
-    """A mask or value as an array that broadcasts to `dims`; None where Triton must decide."""
-    if type(value) is Tensor:
-        if broadcast_dims(value.layout.dims, dims) != dims or value.dtype.is_ptr():
-            return None
-        return convert(value.handle.data, value.dtype, dtype)
-    if isinstance(value, (int, float)) and (is_float(dtype) or isinstance(value, int)):
-        return _constant(value, dtype)
-    return None
-
-
-def _mask(mask: Any, dims: tuple[int, ...]) -> Array | None:
-    if type(mask) is not Tensor or mask.dtype.name != "int1" or broadcast_dims(mask.layout.dims, dims) != dims:
-        return None
-    data: Array = mask.handle.data
-    shape = dims or (1,)
-    return data if data.shape == shape else np.broadcast_to(data, shape)
-
-
-def _given(**options: tuple[Any, Any]) -> dict[str, Any]:
-    """The options that differ from their default; versions differ in which they have, and in which go by position."""
-    return {
-        name: value
-        for name, (value, default) in options.items()
-        if not (value is default or (type(value) is type(default) and value == default))
-    }
-
-
-def _load(slow: Function) -> Function:
-    def load(
-        pointer: Any,
-        mask: Any = None,
-        other: Any = None,
-        boundary_check: Any = (),
-        padding_option: Any = "",
-        cache_modifier: Any = "",
-        eviction_policy: Any = "",
-        volatile: Any = False,
-        **_: Any,
-    ) -> Any:
-        mask, other = _unwrap(mask), _unwrap(other)
-        ordinary = _plain_pointer(pointer) and not boundary_check and not padding_option
-        if ordinary and cache_modifier in _CACHE_MODIFIERS and eviction_policy in _EVICTIONS:
-            dims, element = pointer.layout.dims, pointer.dtype.element_ty
-            active = None if mask is None else _mask(mask, dims)
-            filler = None if other is None else _aligned(other, dims, element)
-            if (mask is None and other is None) or (active is not None and (other is None or filler is not None)):
-                data = state.current.session.memory.load(pointer.handle.data, active, filler, element)
-                return make(data, block_layout(element, dims))
-        return slow(
-            pointer,
-            **_given(
-                mask=(mask, None),
-                other=(other, None),
-                boundary_check=(boundary_check, ()),
-                padding_option=(padding_option, ""),
-                cache_modifier=(cache_modifier, ""),
-                eviction_policy=(eviction_policy, ""),
-                volatile=(volatile, False),
-            ),
-        )
-
-    return load
-
-
-def _store(slow: Function) -> Function:
-    def store(
-        pointer: Any,
-        value: Any,
-        mask: Any = None,
-        boundary_check: Any = (),
-        cache_modifier: Any = "",
-        eviction_policy: Any = "",
-        **_: Any,
-    ) -> Any:
-        mask, value = _unwrap(mask), _unwrap(value)
-        ordinary = _plain_pointer(pointer) and not boundary_check and not pointer.dtype.is_const()
-        if ordinary and cache_modifier in _CACHE_MODIFIERS and eviction_policy in _EVICTIONS:
-            dims, element = pointer.layout.dims, pointer.dtype.element_ty
-            active = None if mask is None else _mask(mask, dims)
-            data = _aligned(value, dims, element)
-            if data is not None and (mask is None or active is not None):
-                state.current.session.memory.store(pointer.handle.data, data, active, element)
-                return None
-        return slow(
-            pointer,
-            value,
-            **_given(
-                mask=(mask, None),
-                boundary_check=(boundary_check, ()),
-                cache_modifier=(cache_modifier, ""),
-                eviction_policy=(eviction_policy, ""),
-            ),
-        )
-
-    return store
 
 
 _DOT_TYPES = frozenset({"fp16", "bf16", "fp32"})
@@ -170,12 +60,13 @@ def _dot(slow: Function) -> Function:
             layout = block_layout(tl.float32, dims)
             plain = _unwrap(acc) is None
             if plain or (type(acc) is Tensor and acc.layout is layout):
-                data = product(input.handle.data, other.handle.data, input.dtype, _PRECISIONS[precision])
-                return make(data if plain else data + acc.handle.data, layout)
+                spread = input.handle.spread or other.handle.spread or is_spread(acc)
+                data = product(input.handle.raw, other.handle.raw, input.dtype, _PRECISIONS[precision])
+                return make(data if plain else data + acc.handle.raw, layout, spread)
         return slow(
             input,
             other,
-            **_given(
+            **given(
                 acc=(acc, None),
                 input_precision=(input_precision, None),
                 allow_tf32=(allow_tf32, None),
@@ -216,7 +107,7 @@ def _full(slow: Function) -> Function:
         if not is_float(dtype) and not isinstance(value, int):
             return slow(shape, value, dtype)
         dims = tuple(items or ())
-        return make(np.full(dims, _constant(value, dtype)), block_layout(dtype, dims))
+        return make(np.full(dims, constant(value, dtype)), block_layout(dtype, dims))
 
     return full
 
@@ -225,7 +116,7 @@ def _unary(function: Callable[[Array], Array]) -> Callable[[Function], Function]
     def shorten(slow: Function) -> Function:
         def call(x: Any, **_: Any) -> Any:
             if type(x) is Tensor and x.dtype.name in ("fp32", "fp64"):
-                return make(function(x.handle.data), x.layout)
+                return make(function(x.handle.raw), x.layout, x.handle.spread)
             return slow(x)
 
         return call
@@ -278,10 +169,11 @@ def _where(slow: Function) -> Function:
         if dims is None:
             return slow(condition, x, y)
         left, right = (
-            convert(value.handle.data, value.dtype, dtype) if type(value) is Tensor else _constant(value, dtype)
+            convert(aligned(value, len(dims)), value.dtype, dtype) if type(value) is Tensor else constant(value, dtype)
             for value in (x, y)
         )
-        return make(np.where(condition.handle.data, left, right), block_layout(dtype, dims))
+        spread = any(is_spread(value) for value in (condition, x, y))
+        return make(np.where(aligned(condition, len(dims)), left, right), block_layout(dtype, dims), spread)
 
     return where
 
@@ -293,6 +185,9 @@ def _program_id(slow: Function) -> Function:
         axis = _unwrap(axis)
         if axis not in (0, 1, 2):
             return slow(axis)
+        programs = state.current.session.memory.programs
+        if programs is not None:
+            return make(programs.ids[axis], layout, programs.count > 1)
         return make(np.array([interpreter.interpreter_builder.grid_idx[axis]], dtype=np.int32), layout)
 
     return program_id
@@ -343,8 +238,8 @@ def _zeros(slow: Function) -> Function:
 _MAXIMUM = Operator("maximum", "arithmetic", np.fmax, builtin(tl.core.maximum))
 _MINIMUM = Operator("minimum", "arithmetic", np.fmin, builtin(tl.core.minimum))
 _BUILTINS: dict[str, Callable[[Function], Function]] = {
-    "load": _load,
-    "store": _store,
+    "load": short_load,
+    "store": short_store,
     "dot": _dot,
     "arange": _arange,
     "full": _full,

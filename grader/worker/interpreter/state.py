@@ -16,12 +16,13 @@ KEPT_LAUNCHES = 4096
 
 @dataclass(frozen=True)
 class Options:
-    """How the next call is run; every field changes values, none changes what is allowed."""
+    """How the next call is run; no field changes what is allowed, and `batch` not even values, only the speed."""
 
     config_index: int = 0
     tf32: bool = True
     accumulate_16bit: bool = True
     memory_check: bool = True
+    batch: bool = True
 
 
 @dataclass
@@ -85,10 +86,11 @@ class Session:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.record = Record()
-        self.program = (0, 0, 0)
+        self.program: tuple[int, int, int] | None = (0, 0, 0)  # None while several run together
         self.config: str | None = None
         self.num_configs = 1
         self.memory: Any = None  # set by `launch`: the memory module builds on this one
+        self.body: Any = None  # the running launch's kernel with its arguments, for one more program
         self.recording = False
 
 

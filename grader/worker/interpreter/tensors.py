@@ -15,6 +15,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from .numerics import compute, convert, divide_integers, is_float, numpy_dtype, rounded
+from .programs import Spread, aligned, same_for_all, settled
 
 Array = np.ndarray[Any, Any]
 Handle = interpreter.TensorHandle
@@ -56,20 +57,29 @@ def block_layout(dtype: Any, dims: tuple[int, ...]) -> Layout:
 
 
 class Tensor(tl.tensor):  # type: ignore[misc]
-    """A block or scalar; `handle.data` is a numpy array of the block's shape, or of shape (1,) for a scalar."""
+    """A block or scalar; `handle.data` is a numpy array of the block's shape, or of shape (1,) for a scalar.
+
+    Where it differs between programs that run together, the handle is a `Spread` instead, see `programs`.
+    """
 
     def __init__(self, handle: Any, type: Any) -> None:  # noqa: A002 - Triton's name
         layout = layout_of(type)
-        self.handle = handle
+        self.handle = settled(handle, layout.dims) if handle.__class__ is Spread else handle
         self.layout = layout
         self.type, self.dtype, self.shape, self.numel = layout.type, layout.dtype, layout.shape, layout.numel
 
     def __index__(self) -> int:
-        return int(self.handle.data.reshape(-1)[0])
+        handle = self.handle
+        if handle.spread:
+            return int(same_for_all(handle.raw.reshape(handle.raw.shape[0], -1)[:, 0]))
+        return int(handle.data.reshape(-1)[0])
 
     def __bool__(self) -> bool:
         # Only scalars have a truth value in Triton; Triton's own code asks it of blocks, meaning "is there one".
-        data = self.handle.data
+        handle = self.handle
+        if handle.spread:
+            return bool(same_for_all(handle.raw.reshape(-1).astype(bool))) if self.numel.value == 1 else True
+        data = handle.data
         return bool(data.reshape(-1)[0]) if data.size == 1 else True
 
     def __repr__(self) -> str:
@@ -83,10 +93,10 @@ class Tensor(tl.tensor):  # type: ignore[misc]
         return semantic.permute(self, (1, 0))
 
 
-def make(data: Array, layout: Layout) -> Tensor:
-    """A tensor around `data`, without any check."""
+def make(data: Array, layout: Layout, spread: bool = False) -> Tensor:
+    """A tensor around `data`, without any check; with an axis of programs in front where it is `spread`."""
     tensor = Tensor.__new__(Tensor)
-    tensor.handle = Handle(data, layout.dtype)
+    tensor.handle = Spread(data, layout.dtype) if spread else Handle(data, layout.dtype)
     tensor.layout = layout
     tensor.type, tensor.dtype, tensor.shape, tensor.numel = layout.type, layout.dtype, layout.shape, layout.numel
     return tensor
@@ -159,13 +169,19 @@ class Operator:
             plan = self.plans[key] = self._plan(left, right)
         if plan is None:
             return self.slow(left, right)
-        first, second = left.handle.data, right.handle.data
+        first_handle, second_handle = left.handle, right.handle
+        spread = first_handle.spread or second_handle.spread
+        if spread:
+            rank = len(plan.layout.dims)
+            first, second = aligned(left, rank), aligned(right, rank)
+        else:
+            first, second = first_handle.data, second_handle.data
         if plan.left is not None:
             first = convert(first, plan.left, plan.compute_dtype)
         if plan.right is not None:
             second = convert(second, plan.right, plan.compute_dtype)
         data = compute(self.function, first, second)
-        return make(data if self.kind == "compare" else rounded(data, plan.compute_dtype), plan.layout)
+        return make(data if self.kind == "compare" else rounded(data, plan.compute_dtype), plan.layout, spread)
 
     def _plan(self, left: Any, right: Any) -> _Plan | None:
         if left.dtype.is_ptr() or right.dtype.is_ptr():
@@ -188,12 +204,13 @@ class Operator:
             plan = self.plans[key] = self._number_plan(tensor, value_dtype)
         if plan is None or not _fits(value, plan.compute_dtype):
             return self.slow(value, tensor) if reverse else self.slow(tensor, value)
-        data = tensor.handle.data
+        data = tensor.handle.raw
         if plan.left is not None:
             data = convert(data, plan.left, plan.compute_dtype)
         constant = rounded(np.array([value], dtype=numpy_dtype(plan.compute_dtype)), plan.compute_dtype)
         data = compute(self.function, constant, data) if reverse else compute(self.function, data, constant)
-        return make(data if self.kind == "compare" else rounded(data, plan.compute_dtype), plan.layout)
+        data = data if self.kind == "compare" else rounded(data, plan.compute_dtype)
+        return make(data, plan.layout, tensor.handle.spread)
 
     def _number_plan(self, tensor: Any, value_dtype: Any) -> _Plan | None:
         if tensor.dtype.is_ptr():
@@ -272,18 +289,19 @@ def add_to_pointer(pointer: Any, offset: Any, operator: Operator) -> Any:
     """Pointer plus or minus an integer block."""
     element = pointer.dtype.element_ty
     dims = broadcast_dims(pointer.layout.dims, offset.layout.dims)
-    data = offset.handle.data
-    if dims is None or element.is_block() or data.dtype.kind not in "iu" or offset.dtype.is_ptr():
+    if dims is None or element.is_block() or not offset.dtype.is_int() or offset.dtype.name == "int1":
         return operator.slow(pointer, offset)
-    steps = (data.astype(np.int64) * _element_bytes(element.primitive_bitwidth)).view(np.uint64)
-    return make(operator.function(pointer.handle.data, steps), block_layout(pointer.dtype, dims))
+    spread = pointer.handle.spread or offset.handle.spread
+    rank = len(dims)
+    steps = (aligned(offset, rank).astype(np.int64) * _element_bytes(element.primitive_bitwidth)).view(np.uint64)
+    return make(operator.function(aligned(pointer, rank), steps), block_layout(pointer.dtype, dims), spread)
 
 
 def negate(self: Any) -> Any:
     """Unary minus."""
     if self.dtype.is_ptr() or self.dtype.name == "int1":
         return semantic.minus(self)
-    return make(np.negative(self.handle.data), self.layout)
+    return make(np.negative(self.handle.raw), self.layout, self.handle.spread)
 
 
 def _only_axes(parts: tuple[Any, ...]) -> bool:
@@ -298,7 +316,10 @@ def getitem(self: Any, slices: Any) -> Any:
     if self.layout.dims and kept <= len(self.layout.dims) and _only_axes(parts):
         remaining = list(self.layout.dims)
         dims = [1 if part is None else remaining.pop(0) for part in parts]
-        return make(self.handle.data[parts], block_layout(self.dtype, (*dims, *remaining)))
+        layout = block_layout(self.dtype, (*dims, *remaining))
+        if self.handle.spread:
+            return make(self.handle.raw[(slice(None), *parts)], layout, spread=True)
+        return make(self.handle.data[parts], layout)
     return builtin(tl.tensor.__dict__["__getitem__"])(self, parts)
 
 

@@ -411,3 +411,42 @@ def test_inline_assembly_is_unsupported(kernel, name):
     with pytest.raises(Unsupported), record(Options()) as result:
         kernel[(1,)](torch.zeros(16), BLOCK=16)
     assert result.unsupported == name
+
+
+@triton.jit
+def endless_kernel(x_ptr, y_ptr, KIND: tl.constexpr):
+    i = 0
+    total = 0.0
+    while i < 10:
+        total += tl.load(x_ptr + tl.program_id(0))
+        if KIND == "own":
+            total += tl.load(y_ptr + tl.program_id(0))
+    tl.store(y_ptr + tl.program_id(0), total)
+
+
+class Stopped(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["reads", "own"])
+def test_loop_that_merely_never_ends_runs_on(kind, monkeypatch):
+    import signal
+
+    import interp_modes
+
+    from grader.worker.interpreter import Options, record, waiting
+
+    def stop(*_):
+        raise Stopped
+
+    monkeypatch.setattr(waiting, "PATIENCE", 50)
+    monkeypatch.setattr(interp_modes, "active", [False])
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 2)
+    try:
+        with pytest.raises(Stopped), record(Options()) as result:
+            endless_kernel[(3,)](torch.zeros(3), torch.zeros(3), KIND=kind)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert result.unsupported is None
