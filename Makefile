@@ -9,7 +9,7 @@ demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)
-	$(BIN)/python -P -m pytest tests
+	$(BIN)/python -P -m pytest tests -n auto --dist worksteal
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -17,6 +17,7 @@ from grader.rubric import LoadedRubric, load_rubric
 from grader.submission import Submission
 
 ROOT = Path(__file__).parent.parent
+NUMBERS = ("speedup", "time_us", "baseline_us", "credit")
 
 
 def rounds(before: Callable[[], None], timed: Callable[[], None], after: Callable[[], None], number: int) -> None:
@@ -46,18 +47,22 @@ def main() -> None:
             for item in grading.items:
                 if item.check == "speed":
                     verdict = grading.grade(item, rounds).verdict
-                    facts = verdict.evidence
-                    rows.append({"exercise": exercise, "kernel": path.stem, "benchmark": str(item.benchmark),
-                                 "status": str(verdict.status), "message": verdict.message,
-                                 **{name: facts.get(name) for name in ("speedup", "time_us", "baseline_us", "credit")}})  # fmt: skip
-                    print(f"{exercise:12} {path.stem:24} {item.benchmark!s:34} {verdict.status} {verdict.message[:110]}",
-                          flush=True)  # fmt: skip
+                    row = {"exercise": exercise, "kernel": path.stem, "benchmark": str(item.benchmark)}
+                    numbers = {name: verdict.evidence.get(name) for name in NUMBERS}
+                    rows.append({**row, "status": str(verdict.status), "message": verdict.message, **numbers})
+                    print(*row.values(), verdict.status, verdict.message[:110], sep="  ", flush=True)
             grading.close()
     device = machine.device
     machine.close()
     if options.json:
-        environment = {"date": datetime.now(UTC).isoformat(timespec="seconds"), "gpu": device.name, "driver": device.driver,
-                       **machine.values.versions, "copy_gb_s": device.copy_gb_s, "matmul_tflop_s": device.matmul_tflop_s}  # fmt: skip
+        environment = {
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "gpu": device.name,
+            "driver": device.driver,
+            **machine.values.versions,
+            "copy_gb_s": device.copy_gb_s,
+            "matmul_tflop_s": device.matmul_tflop_s,
+        }
         options.json.write_text(json.dumps({"environment": environment, "rows": rows}, indent=1))
 
 

@@ -22,7 +22,7 @@ def machine():
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.folder.parent.name != "misbehaving"], ids=str)
 def test_a_submission_gets_its_status(entry: Entry, machine: Machine):
-    verdicts = grade(entry, machine, checks=WITHOUT_COMPILING, generated=6, shrink_s=0.3)
+    verdicts = grade(entry, machine, checks=WITHOUT_COMPILING, generated=4, shrink_s=0.01)
     # Compiling is slow: in one dtype, and on every case only where expected.yaml says something about it.
     if entry.states_compiles:
         verdicts |= grade(entry, machine, ["float16"], ["compiles"])
@@ -67,7 +67,7 @@ def test_every_file_is_listed_and_every_listed_file_exists():
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.folder.parent.name == "misbehaving"], ids=str)
 def test_a_misbehaving_submission_gets_its_status_and_harms_nothing(entry: Entry, machine: Machine):
-    verdicts = grade(entry, machine, ["float32"], WITHOUT_COMPILING, generated=0, shrink_s=0.1, case_timeout_s=2)
+    verdicts = grade(entry, machine, ["float32"], WITHOUT_COMPILING, generated=0, shrink_s=0.01, case_timeout_s=2)
     wrong = {key: v for key, v in verdicts.items() if v.status not in entry.expected[key]}
     assert not wrong, "\n".join(f"{key}: {v.status}: {v.message}" for key, v in wrong.items())
     after = next(e for e in ENTRIES if e.name == "right_online")
