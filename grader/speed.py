@@ -116,7 +116,27 @@ def _duel(exercise: Exercise, run: SpeedRun, device: Device, pool: Pool, baselin
     rounds(duel.before, duel.timed, duel.after, needed)
     if duel.complaint is not None:
         return Verdict(Status.WRONG_VALUES, f"{duel.complaint} — {run.case.describe()}")
-    return _verdict(exercise, run, device, duel, [before, device.state()])
+    states = [before, device.state()]
+    return _verdict(exercise, run, device, duel, states, _other_baselines_us(exercise, run, pool, duel.calls))
+
+
+def _other_baselines_us(exercise: Exercise, run: SpeedRun, pool: Pool, calls: int) -> dict[str, float]:
+    """The other baselines' time per call in µs, for comparison only: by CUDA events, in the judge's own process."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    chosen = exercise.baselines.get(run.baseline)
+    times = {}
+    for name, baseline in exercise.baselines.items():
+        if baseline is not chosen:
+            for record in (False, True):
+                start.record()
+                for call in range(calls):
+                    baseline(*(pool.input(call, index) for index in range(len(run.case.tensors))))
+                end.record()
+                torch.cuda.synchronize()
+                if record:
+                    times[name] = 1e3 * float(start.elapsed_time(end)) / calls
+    torch.cuda.empty_cache()
+    return times
 
 
 def _complaint(exercise: Exercise, run: SpeedRun, pool: Pool, call: int) -> str | None:
@@ -135,7 +155,8 @@ def _complaint(exercise: Exercise, run: SpeedRun, pool: Pool, call: int) -> str 
     )
 
 
-def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, states: list[dict[str, Any]]) -> Verdict:
+def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, states: list[dict[str, Any]],
+             others_us: dict[str, float]) -> Verdict:  # fmt: skip
     measured = statistics.speedup(duel.baseline.seconds, duel.submission.seconds)
     credit, borderline = statistics.credit(measured, run.floor, run.target)
     cost = exercise.cost(shapes(run.case), DTYPES[run.case.dtype].itemsize)
@@ -148,6 +169,8 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, stat
         "speedup": measured.median, "low": measured.low, "high": measured.high,
         "floor": run.floor, "target": run.target, "baseline": run.baseline,
         "time_us": time_us, "baseline_us": times_us[duel.baseline.name], "least_us": least_us,
+        "baselines_us": {run.baseline: times_us[duel.baseline.name], **others_us},
+        "nvtx_range": f"grader@{duel.submission.label}/",
         "gb_s": cost.bytes_moved / time_us / 1e3, "tflop_s": cost.flops / time_us / 1e6,
         "percent_of_limit": 100 * least_us / time_us,
         "calls_a_round": duel.calls, "rounds": len(duel.submission.seconds),

@@ -53,12 +53,36 @@ def scoreboard(result: Result, *, color: bool) -> str:
                 end_section=row == len(checks) - 1,
             )
     console.print(table)
+    timed = [(name, item) for name, exercise in result.exercises.items() for item in exercise.items
+             if "speedup" in item.evidence]  # fmt: skip
+    if timed:
+        console.print(_speed_table(timed))
     totals = result.totals
     console.print(
         f"points: {_number(totals.earned)} earned / {_number(totals.gradable)} gradable here / "
         f"{_number(totals.maximum)} maximum"
     )
     return "\n" + buffer.getvalue()
+
+
+def _speed_table(timed: Sequence[tuple[str, ItemResult]]) -> Table:
+    """What was timed: the time of a call, the speedup with its interval against the thresholds, and the rates."""
+    table = Table()
+    for heading in ("benchmark", "µs", "speedup", "floor–target", "GB/s", "TFLOP/s", "of limit", "baselines, µs"):
+        table.add_column(heading, justify="left" if heading in ("benchmark", "baselines, µs") else "right")
+    for name, item in timed:
+        facts = item.evidence
+        table.add_row(
+            Text(f"{name}\n{item.benchmark}", overflow="fold"),
+            f"{facts['time_us']:.1f}",
+            f"{facts['speedup']:.2f} ({facts['low']:.2f}–{facts['high']:.2f})" + (" ?" if facts["borderline"] else ""),
+            f"{facts['floor']:g}–{facts['target']:g}",
+            f"{facts['gb_s']:.0f}",
+            f"{facts['tflop_s']:.1f}",
+            f"{facts['percent_of_limit']:.0f} %",
+            ", ".join(f"{baseline} {time_us:.0f}" for baseline, time_us in facts["baselines_us"].items()),
+        )
+    return table
 
 
 def _cell(items: Sequence[ItemResult]) -> Text:
