@@ -10,6 +10,7 @@ a worker of its own, the other one stopped.
 from __future__ import annotations
 
 import random
+import secrets
 import statistics
 import time
 from collections.abc import Callable
@@ -54,6 +55,7 @@ class Pool:
     memory: GpuMemory
     input_offsets: list[list[int]]
     output_offsets: list[int]
+    generator: torch.Generator
 
     @classmethod
     def allocate(cls, case: Case, output_shape: tuple[int, ...], calls: int) -> Pool:
@@ -76,7 +78,10 @@ class Pool:
                 position += -(-size // ALIGNMENT) * ALIGNMENT
             inputs.append(offsets[:-1])
             outputs.append(offsets[-1])
-        return cls(case, output_shape, calls, GpuMemory(position), inputs, outputs)
+        # torch's own generators start with a known seed, from which a submission could tell the inputs to come.
+        generator = torch.Generator("cuda")
+        generator.manual_seed(secrets.randbits(63))
+        return cls(case, output_shape, calls, GpuMemory(position), inputs, outputs, generator)
 
     def input(self, call: int, index: int) -> torch.Tensor:
         """One input of one call, as the judge sees it."""
@@ -94,7 +99,7 @@ class Pool:
         """Contents that were never there before, and outputs that hold NaN."""
         for call in range(self.calls):
             for index in range(len(self.case.tensors)):
-                self.input(call, index).normal_()
+                self.input(call, index).normal_(generator=self.generator)
             self.output(call).fill_(torch.nan)
         torch.cuda.synchronize()
 
@@ -203,9 +208,7 @@ class Duel:
         self._baseline_first = self._random.random() < 0.5
         if self._baseline_first:
             self._baseline_round()
-        self._pool.refill()
-        self.submission.prepare(self._pool, self.calls)
-        self._wait_until_idle()
+        self._make_ready(self.submission)
 
     def timed(self) -> None:
         """The submission's round."""
@@ -219,12 +222,20 @@ class Duel:
         if not self._baseline_first:
             self._baseline_round()
 
+    def _make_ready(self, player: Player) -> None:
+        """Have a player warm up, and give it its inputs only then, while it stands still and its device is idle."""
+        player.prepare(self._pool, self.calls)
+        player.worker.pause(paused=True)
+        try:
+            self._pool.refill()
+            self._wait_until_idle()
+        finally:
+            player.worker.pause(paused=False)
+
     def _baseline_round(self) -> None:
         self.submission.worker.pause(paused=True)
         try:
-            self._pool.refill()
-            self.baseline.prepare(self._pool, self.calls)
-            self._wait_until_idle()
+            self._make_ready(self.baseline)
             self._book(self.baseline, self.baseline.run())
             self.baseline.fetch_seconds.append(self.baseline.fetch(self._pool, self.calls))
         finally:

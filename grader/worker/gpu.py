@@ -55,6 +55,9 @@ _attached: list[DeviceMemory] = []  # mappings live as long as the worker
 
 def prepare() -> None:
     """Count launches, and have autotuned kernels run one configuration that the judge chose, in each recorded call."""
+    # Imported before any fork: a submission may change files, but not what the zygote has read.
+    from grader.worker import operators, timed  # noqa: F401
+
     run_kernel, tune = JITFunction.run, Autotuner.run
 
     def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
