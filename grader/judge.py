@@ -38,6 +38,7 @@ class Target:
     tf32: bool
     case_timeout_s: float
     device: str = "cpu"
+    private_cache: bool = False  # compiled kernels where no other worker can put its own
 
 
 class Caller:
@@ -64,7 +65,13 @@ class Caller:
                            f"Write {target.file} with a function {target.entry}.")  # fmt: skip
         worker = self._zygote.fork()
         target.sources.stage(worker.folder)
-        message = {"kind": "load", "root": str(worker.folder), "file": target.sources.main, "entry": target.entry}
+        message = {
+            "kind": "load",
+            "root": str(worker.folder),
+            "file": target.sources.main,
+            "entry": target.entry,
+            "private_cache": target.private_cache,
+        }
         reply = worker.request(message, target.case_timeout_s + self._zygote.worker_start_s)
         if not isinstance(reply, WorkerGone) and reply.get("kind") == "loaded":
             self._worker = worker

@@ -13,15 +13,16 @@ import torch
 
 from reference.exercise import DTYPES, Case, Exercise
 
-from . import hardware, statistics
+from . import fallback, hardware, statistics
 from .compare import Tolerance, allowed_error, compare
 from .device import Device
+from .errors import InfrastructureError
 from .failures import gone_verdict, raised_verdict
 from .judge import Caller, Target, shapes
-from .reply import MalformedReplyError, parse_error
+from .reply import MalformedReplyError, parse_error, parse_reply
 from .runner import Worker, WorkerGone
 from .submission import Sources
-from .timing import MOST_CALLS, Duel, Player, Pool, TimingError
+from .timing import MOST_CALLS, REPLY_TIMEOUT_S, BusyError, Duel, Player, Pool, TimingError
 from .verdict import Status, Verdict
 from .zygote import Zygote
 
@@ -33,8 +34,14 @@ WANTED_HALF_WIDTH = 0.003
 IMPOSSIBLE_SHARE = 0.9
 # Reading the outputs takes as long for the submission as for the baseline. What goes beyond is work that was put off;
 # all of a round's work would be 9 ms.
-LATE_FACTOR = 1.5
-LATE_FIXED_S = 0.002
+LATE_FACTOR = 1.25
+LATE_FIXED_S = 0.001
+# A share of rounds this large that were late, or found the device busy, is no accident.
+ODD_SHARE = 0.1
+REFILL_FACTOR = 1.25
+REFILL_FIXED_S = 0.001
+# Not worth timing: this many times slower than what earns the first point.
+HOPELESS_FACTOR = 4.0
 
 
 @dataclass(frozen=True)
@@ -55,18 +62,42 @@ Rounds = Callable[[Callable[[], None], Callable[[], None], Callable[[], None], i
 def judge_speed(zygote: Zygote, target: Target, run: SpeedRun, device: Device, seed: int, rounds: Rounds) -> Verdict:
     """Time the submission against the baseline. The verdict's evidence has `credit` and every number behind it."""
     with ExitStack() as stack:
+        # The baseline and the memory first: nothing that the submission does when it is loaded can be in their way.
+        baseline = _player(stack, zygote, baseline_target(target, run.baseline), run.case, run.baseline)
+        if isinstance(baseline, Verdict):
+            raise InfrastructureError(f"the baseline does not load: {baseline.message}")
+        pool = Pool.allocate(run.case, target.exercise.output_shape(shapes(run.case)), MOST_CALLS)
+        stack.callback(pool.memory.close)
         submission = _player(stack, zygote, target, run.case, "student")
         if isinstance(submission, Verdict):
             return submission
-        # Forked after the submission's worker, but from the zygote, which has run no submission's code.
-        baseline = _player(stack, zygote, baseline_target(target, run.baseline), run.case, run.baseline)
-        assert isinstance(baseline, Player), f"the baseline does not load: {baseline}"
-        pool = Pool.allocate(run.case, target.exercise.output_shape(shapes(run.case)), MOST_CALLS)
-        stack.callback(pool.memory.close)
         try:
             return _duel(target.exercise, run, device, pool, baseline, submission, seed, rounds)
         except TimingError as error:
-            return _failed(error, submission.worker)
+            if error.player == submission.name:
+                return _failed(error.reply, submission.worker)
+            problem = f"the baseline failed: {error.reply}"
+        except MalformedReplyError as error:
+            return Verdict(Status.CRASHED, f"the worker's reply could not be read: {error}")
+        except BusyError as error:
+            problem = str(error)
+        # Whose fault it was shows once the submission's processes are gone.
+        submission.worker.close()
+        if not device.is_idle():
+            raise InfrastructureError(f"{problem}; the GPU is busy with other work ({device.state()})")
+        try:
+            baseline = _player(stack, zygote, baseline_target(target, run.baseline), run.case, run.baseline)
+            assert isinstance(baseline, Player)
+            baseline.attach(pool)
+            baseline.prepare(pool, 2)
+            baseline.run()
+        except TimingError as error:
+            raise InfrastructureError(f"the baseline failed: {error.reply}") from None
+        return Verdict(
+            Status.FORBIDDEN,
+            f"{problem}, and no more once the submission's processes were gone — {run.case.describe()}",
+            "Leave no work, memory or processes behind that outlive the call.",
+        )
 
 
 def _player(stack: ExitStack, zygote: Zygote, target: Target, case: Case, name: str) -> Player | Verdict:
@@ -90,28 +121,38 @@ def baseline_target(target: Target, name: str) -> Target:
         baseline = torch.compile(baselines["eager"]) if {name!r} == "compile" else baselines[{name!r}]
         """)
     return Target(target.exercise, Sources("baseline.py", {"baseline.py": code.encode()}), "baseline.py", "baseline",
-                  tf32=target.tf32, case_timeout_s=120.0)  # fmt: skip
+                  tf32=target.tf32, case_timeout_s=120.0, private_cache=True)  # fmt: skip
 
 
 def _duel(exercise: Exercise, run: SpeedRun, device: Device, pool: Pool, baseline: Player, submission: Player,
           seed: int, rounds: Rounds) -> Verdict:  # fmt: skip
     duel = Duel(
-        baseline, submission, pool, lambda call: _complaint(exercise, run, pool, call), device.wait_until_idle, seed
+        baseline,
+        submission,
+        pool,
+        lambda call, inputs: _complaint(exercise, run, pool.output(call), inputs),
+        device.is_idle,
+        seed,
     )
-    for _ in range(PILOT_ROUNDS + 1):
+    if (hopeless := _hopeless(run, duel)) is not None:
+        return hopeless
+    if (work := fallback.work_left_to_torch(run.case, parse_reply(duel.recorded()))) is not None:
+        return Verdict(Status.FALLBACK, f"while it was timed: {work} — {run.case.describe()}",
+                       "The exercise asks for this work to be done in your Triton kernel.")  # fmt: skip
+    for player in (baseline, submission):
+        player.forget()
+    for _ in range(PILOT_ROUNDS):
         duel.before()
         duel.timed()
         duel.after()
         if duel.complaint is not None:
             return Verdict(Status.WRONG_VALUES, f"{duel.complaint} — {run.case.describe()}", case="")
-    # The first pair allocates the memory that later ones find in the allocator's cache.
-    pilot = statistics.speedup(baseline.seconds[1:], submission.seconds[1:])
+    pilot = statistics.speedup(baseline.seconds, submission.seconds)
     needed = statistics.rounds_needed(
         pilot, PILOT_ROUNDS, (run.floor, run.target), LEAST_ROUNDS, MOST_ROUNDS, WANTED_HALF_WIDTH
     )
     for player in (baseline, submission):
-        player.seconds.clear()
-        player.fetch_seconds.clear()
+        player.forget()
     before = device.state()
     rounds(duel.before, duel.timed, duel.after, needed)
     if duel.complaint is not None:
@@ -125,6 +166,7 @@ def _other_baselines_us(exercise: Exercise, run: SpeedRun, pool: Pool, calls: in
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     chosen = exercise.baselines.get(run.baseline)
     times = {}
+    pool.refill()  # arithmetic on the NaN that is left there would draw less power, and so be faster
     for name, baseline in exercise.baselines.items():
         if baseline is not chosen:
             for record in (False, True):
@@ -139,13 +181,26 @@ def _other_baselines_us(exercise: Exercise, run: SpeedRun, pool: Pool, calls: in
     return times
 
 
-def _complaint(exercise: Exercise, run: SpeedRun, pool: Pool, call: int) -> str | None:
+def _hopeless(run: SpeedRun, duel: Duel) -> Verdict | None:
+    """The verdict on a submission so far below the floor that timing it would only take time."""
+    time_s, baseline_s = duel.submission.seconds[-1], duel.baseline.seconds[-1]
+    if time_s <= HOPELESS_FACTOR * baseline_s / run.floor:
+        return None
+    return Verdict(
+        Status.TOO_SLOW,
+        f"about {time_s * 1e6:.0f} µs, {baseline_s / time_s:.3f} × {run.baseline}; points begin at {run.floor:g} × — "
+        f"{run.case.describe()}",
+        "Look at the check `fused` for the passes over memory, and at how many programs share the work.",
+    )
+
+
+def _complaint(exercise: Exercise, run: SpeedRun, output: torch.Tensor, kept: list[torch.Tensor]) -> str | None:
     """What is wrong with one output of a timed round, judged like any other."""
-    inputs = [pool.input(call, index).to(torch.float64) for index in range(len(run.case.tensors))]
+    inputs = [value.to(torch.float64) for value in kept]
     expected = exercise.oracle(*inputs)
     scale = exercise.scale(*inputs)
     rms_scale = exercise.rms_scale(*inputs) if exercise.rms_scale and run.tolerance.rms_atol else None
-    mismatch = compare(pool.output(call), expected, allowed_error(expected, scale, rms_scale, run.tolerance))
+    mismatch = compare(output, expected, allowed_error(expected, scale, rms_scale, run.tolerance))
     if mismatch is None:
         return None
     where = ", ".join(map(str, mismatch.index))
@@ -161,9 +216,9 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, stat
     credit, borderline = statistics.credit(measured, run.floor, run.target)
     cost = exercise.cost(shapes(run.case), DTYPES[run.case.dtype].itemsize)
     least_us = hardware.least_time_us(cost, run.case.dtype, device.limits)
-    times_us = {player.name: _median_us(player.seconds) for player in (duel.baseline, duel.submission)}
+    times_us = {player.name: 1e6 * statistics.median(player.seconds) for player in (duel.baseline, duel.submission)}
     time_us = times_us[duel.submission.name]
-    fetch_us, usual_fetch_us = (_median_us(player.fetch_seconds) for player in (duel.submission, duel.baseline))
+    fetch_us, usual_fetch_us = (1e6 * statistics.median(p.fetch_seconds) for p in (duel.submission, duel.baseline))
     evidence: dict[str, Any] = {
         "credit": credit, "borderline": borderline,
         "speedup": measured.median, "low": measured.low, "high": measured.high,
@@ -186,14 +241,33 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, stat
         return Verdict(Status.FORBIDDEN, f"{seen}: faster than this GPU can move the data ({least_us:.1f} µs) — "
                        f"{run.case.describe()}", "The call must do its work before it returns.",
                        evidence=evidence)  # fmt: skip
-    if fetch_us > LATE_FACTOR * usual_fetch_us + LATE_FIXED_S * 1e6:
-        return Verdict(Status.FORBIDDEN, f"{seen}: but its results took {fetch_us / 1e3:.1f} ms to read, those of the "
-                       f"baseline {usual_fetch_us / 1e3:.1f}: work was put off — {run.case.describe()}",
+    if (trick := _trick(duel)) is not None:
+        return Verdict(Status.FORBIDDEN, f"{seen}: but {trick} — {run.case.describe()}",
                        "The call must do its work before it returns.", evidence=evidence)  # fmt: skip
     if credit <= 0:
         return Verdict(Status.TOO_SLOW, f"{seen}; points begin at {run.floor:g} × — {run.case.describe()}",
                        _advice(evidence), evidence=evidence)  # fmt: skip
     return Verdict(Status.PASSED, seen, evidence=evidence)
+
+
+def _trick(duel: Duel) -> str | None:
+    """What shows that work was done outside the clock, or None."""
+    baseline, submission = duel.baseline, duel.submission
+    tolerated = max(1, int(ODD_SHARE * len(submission.seconds)))
+    usual_fetch_s = statistics.median(baseline.fetch_seconds)
+    limit_s = LATE_FACTOR * usual_fetch_s + LATE_FIXED_S
+    late = sum(seconds > limit_s for seconds in submission.fetch_seconds)
+    if late > tolerated:
+        return (
+            f"in {late} of {len(submission.fetch_seconds)} rounds its results took over {limit_s * 1e3:.1f} ms to "
+            f"read, those of the baseline {usual_fetch_s * 1e3:.1f}: work was put off"
+        )
+    if submission.busy_rounds > tolerated + baseline.busy_rounds:
+        return f"in {submission.busy_rounds} rounds the device worked while the submission stood still"
+    refill_s, usual_refill_s = (statistics.median(p.refill_seconds) for p in (submission, baseline))
+    if refill_s > REFILL_FACTOR * usual_refill_s + REFILL_FIXED_S:
+        return f"the device worked while its inputs were made ({refill_s * 1e3:.1f} ms for {usual_refill_s * 1e3:.1f})"
+    return None
 
 
 def _advice(evidence: dict[str, Any]) -> str:
@@ -203,16 +277,10 @@ def _advice(evidence: dict[str, Any]) -> str:
     )
 
 
-def _median_us(seconds: list[float]) -> float:
-    return sorted(seconds)[len(seconds) // 2] * 1e6
-
-
-def _failed(error: TimingError, submission: Worker) -> Verdict:
-    if error.player != "student":
-        raise RuntimeError(f"the baseline failed: {error.reply}")
-    if isinstance(error.reply, WorkerGone):
-        return gone_verdict(error.reply, submission, 120.0)
+def _failed(reply: dict[str, Any] | WorkerGone, submission: Worker) -> Verdict:
+    if isinstance(reply, WorkerGone):
+        return gone_verdict(reply, submission, REPLY_TIMEOUT_S)
     try:
-        return raised_verdict(parse_error(error.reply.get("error")), {})
+        return raised_verdict(parse_error(reply.get("error")), {})
     except MalformedReplyError as problem:
         return Verdict(Status.CRASHED, f"the worker's reply could not be read: {problem}")

@@ -9,6 +9,8 @@ from math import ceil, log
 import numpy as np
 
 RESAMPLES = 2000
+# A wider interval means that rounds differed for some other reason than noise: no benefit of the doubt.
+WIDEST_FOR_BENEFIT = 0.02
 CONFIDENCE = 0.95
 
 
@@ -24,6 +26,11 @@ class Speedup:
     def half_width(self) -> float:
         """Half the interval, as a share of the median."""
         return (self.high - self.low) / 2 / self.median
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value."""
+    return float(np.median(values))
 
 
 def speedup(baseline_s: Sequence[float], submission_s: Sequence[float]) -> Speedup:
@@ -60,7 +67,8 @@ def credit(measured: Speedup, floor: float, target: float) -> tuple[float, bool]
     for threshold in (floor, target):
         if measured.low < threshold <= measured.high:
             borderline = True
-            counted = max(counted, threshold)
+            if measured.half_width <= WIDEST_FOR_BENEFIT:
+                counted = max(counted, threshold)
     if counted < floor:
         return 0.0, borderline
     return min(1.0, log(counted / floor) / log(target / floor)), borderline

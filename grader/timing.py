@@ -1,10 +1,11 @@
 """Trusted side: times a baseline and a submission against each other on a GPU, by the judge's own clock.
 
 A round is one message "run these calls" to a worker. The clock starts when it is sent and stops when the answer has
-come; the empty round trip is subtracted. Every call has inputs of its own with contents that were never there before.
-After each round the worker copies all outputs to memory that the judge sees; work that was put off shows in the time
-that this takes, and one output picked at random is judged. Baseline and submission take turns in random order, each in
-a worker of its own, the other one stopped.
+come; the empty round trip is subtracted. Every call has inputs of its own, with contents that were never there before
+and that appear only after the warm-up. After each round the judge erases the inputs, and the worker copies all outputs
+to memory that the judge sees: work that was put off finds no inputs, or shows in the time that this takes. One output,
+picked at random, is judged. Baseline and submission take turns in random order, each in a worker of its own; the other
+one is stopped meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ MOST_CALLS = 200
 LEAST_CALLS = 6
 POOL_SHARE = 0.35  # of the free device memory: the worker's own outputs take as much again
 ECHOES = 200
-REPLY_TIMEOUT_S = 120.0
+IDLE_TIMEOUT_S = 2.0
+REPLY_TIMEOUT_S = 60.0
 ALIGNMENT = 4096
 
 
@@ -43,6 +45,14 @@ class TimingError(Exception):
         super().__init__(player)
         self.player = player
         self.reply = reply
+
+
+class BusyError(Exception):
+    """The device was busy while the named player stood still."""
+
+    def __init__(self, player: str) -> None:
+        super().__init__(f"the device is busy while {player} stands still")
+        self.player = player
 
 
 @dataclass
@@ -103,6 +113,13 @@ class Pool:
             self.output(call).fill_(torch.nan)
         torch.cuda.synchronize()
 
+    def take(self, call: int) -> list[torch.Tensor]:
+        """Copies of one call's inputs; everything else in the pool is erased, so that late work finds NaN."""
+        kept = [self.input(call, index).clone() for index in range(len(self.case.tensors))]
+        self.memory.tensor.fill_(0xFF)
+        torch.cuda.synchronize()
+        return kept
+
     def messages(self) -> list[list[dict[str, Any]]]:
         """Per call, what the worker needs to make its views."""
         return [
@@ -124,6 +141,12 @@ class Player:
     label: str
     seconds: list[float] = field(default_factory=list)
     fetch_seconds: list[float] = field(default_factory=list)
+    refill_seconds: list[float] = field(default_factory=list)
+    busy_rounds: int = 0
+
+    def forget(self) -> None:
+        """Drop what was measured so far: it was a pilot."""
+        self.seconds, self.fetch_seconds, self.refill_seconds, self.busy_rounds = [], [], [], 0
 
     def ask(self, message: dict[str, Any], fd: int | None = None) -> dict[str, Any]:
         """Send a message and give the answer. Raises TimingError where there is none, or an error."""
@@ -152,6 +175,10 @@ class Player:
                    "options": [value for _, value in pool.case.options], "name": self.label}  # fmt: skip
         self.ask(message)
 
+    def run_recorded(self) -> dict[str, Any]:
+        """Run the prepared round without timing it; the answer lists its operators and launches."""
+        return self.ask({"kind": "run_round", "record": True})
+
     def run(self) -> float:
         """Seconds from the message that starts the round to the answer that ends it."""
         begun = time.perf_counter()
@@ -171,37 +198,51 @@ class Player:
 class Duel:
     """Pairs of rounds of a baseline and a submission on one pool.
 
-    `judge_output(call)` looks at one output of the submission's round and gives a complaint, or None;
-    `wait_until_idle()` returns once nothing else runs on the device.
+    `judge_output(call, inputs)` looks at one output of the submission's round and gives a complaint, or None;
+    `is_idle()` tells whether nothing else runs on the device.
     """
 
-    def __init__(self, baseline: Player, submission: Player, pool: Pool, judge_output: Callable[[int], str | None],
-                 wait_until_idle: Callable[[], None], seed: int) -> None:  # fmt: skip
+    def __init__(
+        self,
+        baseline: Player,
+        submission: Player,
+        pool: Pool,
+        judge_output: Callable[[int, list[torch.Tensor]], str | None],
+        is_idle: Callable[[], bool],
+        seed: int,
+    ) -> None:
         self.baseline = baseline
         self.submission = submission
         self.complaint: str | None = None
         self._pool = pool
         self._judge_output = judge_output
-        self._wait_until_idle = wait_until_idle
+        self._is_idle = is_idle
         self._random = random.Random(seed)  # noqa: S311 - order of rounds, not a secret
         for player in (baseline, submission):
             player.attach(pool)
-        self._overhead_s = {player.name: player.empty_round_trip_s() for player in (baseline, submission)}
-        self.calls = self._calls_needed()
+        # Only the baseline's worker tells what an empty message takes: a submission's could take its time for it.
+        self._overhead_s = baseline.empty_round_trip_s()
+        self._chosen = 0
+        self._kept: list[torch.Tensor] = []
         self._baseline_first = True
+        self.calls = min(pool.calls, LEAST_CALLS)
+        self._calibrate()
 
-    def _calls_needed(self) -> int:
-        """Calls a round so that the faster player's takes long enough."""
-        calls = min(self._pool.calls, LEAST_CALLS)
+    def _calibrate(self) -> None:
+        """Choose the calls a round so that the faster player's takes long enough."""
         for _ in range(3):  # the first rounds are slow: memory is allocated, and few calls hide little start-up
-            per_call = []
             for player in (self.baseline, self.submission):
-                self._pool.refill()
-                player.prepare(self._pool, calls)
-                per_call.append((player.run() - self._overhead_s[player.name]) / calls)
-                player.fetch(self._pool, calls)
-            calls = max(2, min(self._pool.calls, MOST_CALLS, int(ROUND_S / max(1e-6, min(per_call))) + 1))
-        return calls
+                player.forget()
+                self._round(player)
+            fastest = min(self.baseline.seconds[0], self.submission.seconds[0])
+            self.calls = max(2, min(self._pool.calls, MOST_CALLS, int(ROUND_S / max(1e-6, fastest)) + 1))
+
+    def recorded(self) -> dict[str, Any]:
+        """A round of the submission that is not timed, with its operators and launches."""
+        self._make_ready(self.submission)
+        reply = self.submission.run_recorded()
+        self._take_outputs(self.submission)
+        return reply
 
     def before(self) -> None:
         """Everything ahead of the submission's round, the baseline's half of the time included."""
@@ -216,30 +257,49 @@ class Duel:
 
     def after(self) -> None:
         """Take the outputs, judge one of them, and let the baseline run where it has not."""
-        self.submission.fetch_seconds.append(self.submission.fetch(self._pool, self.calls))
+        self._take_outputs(self.submission)
         if self.complaint is None:
-            self.complaint = self._judge_output(self._random.randrange(self.calls))
+            self.complaint = self._judge_output(self._chosen, self._kept)
         if not self._baseline_first:
             self._baseline_round()
-
-    def _make_ready(self, player: Player) -> None:
-        """Have a player warm up, and give it its inputs only then, while it stands still and its device is idle."""
-        player.prepare(self._pool, self.calls)
-        player.worker.pause(paused=True)
-        try:
-            self._pool.refill()
-            self._wait_until_idle()
-        finally:
-            player.worker.pause(paused=False)
 
     def _baseline_round(self) -> None:
         self.submission.worker.pause(paused=True)
         try:
-            self._make_ready(self.baseline)
-            self._book(self.baseline, self.baseline.run())
-            self.baseline.fetch_seconds.append(self.baseline.fetch(self._pool, self.calls))
+            self._round(self.baseline)
         finally:
             self.submission.worker.pause(paused=False)
 
+    def _round(self, player: Player) -> None:
+        self._make_ready(player)
+        self._book(player, player.run())
+        self._take_outputs(player)
+
+    def _make_ready(self, player: Player) -> None:
+        """Have a player warm up, and give it its inputs only then, while it stands still and the device is idle.
+
+        Raises BusyError where the device never gets idle.
+        """
+        player.prepare(self._pool, self.calls)
+        player.worker.pause(paused=True)
+        try:
+            deadline = time.monotonic() + IDLE_TIMEOUT_S
+            while not self._is_idle():
+                if time.monotonic() > deadline:
+                    raise BusyError(player.name)
+            begun = time.perf_counter()
+            self._pool.refill()
+            player.refill_seconds.append(time.perf_counter() - begun)
+            # Work that had waited on the device for the inputs to come shows here.
+            player.busy_rounds += not self._is_idle()
+        finally:
+            player.worker.pause(paused=False)
+
+    def _take_outputs(self, player: Player) -> None:
+        """Erase the inputs at once, so that nothing can be computed from them any more, then take the outputs."""
+        self._chosen = self._random.randrange(self.calls)
+        self._kept = self._pool.take(self._chosen)
+        player.fetch_seconds.append(player.fetch(self._pool, self.calls))
+
     def _book(self, player: Player, seconds: float) -> None:
-        player.seconds.append((seconds - self._overhead_s[player.name]) / self.calls)
+        player.seconds.append(max(1e-9, seconds - self._overhead_s) / self.calls)

@@ -66,6 +66,12 @@ def test_an_interval_across_a_threshold_counts_for_the_student_and_is_marked():
     assert (earned, borderline) == (0.0, True)
 
 
+def test_rounds_that_differ_wildly_get_no_benefit():
+    earned, borderline = credit(Speedup(4.0, 1.0, 9.0), 2, 8)
+    assert borderline
+    assert earned == pytest.approx(0.5)
+
+
 def test_the_number_of_rounds_follows_what_is_left_to_decide():
     clear = rounds_needed(Speedup(5, 4.95, 5.05), 6, (2, 8), 12, 60, 0.003)
     close = rounds_needed(Speedup(5, 4.95, 5.05), 6, (4.98, 8), 12, 60, 0.003)

@@ -42,10 +42,10 @@ class Record:
 
 
 class _Current:
-    """The call in progress. Without a record, calls are timed: kernels tune themselves and nothing is counted."""
+    """The call in progress. Without a record nothing is counted; without an index, kernels tune themselves."""
 
     record: Record | None = None
-    config_index = 0
+    config_index: int | None = None
     config: str | None = None
     num_configs = 1
 
@@ -71,7 +71,7 @@ def prepare() -> None:
         return run_kernel(self, *args, **kwargs)
 
     def chosen(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _Current.record is None:
+        if _Current.config_index is None:
             return tune(self, *args, **kwargs)
         # Real tuning would time every configuration for every new size, minutes of it in a check of odd sizes.
         self.nargs = dict(zip(self.arg_names, args, strict=False))
@@ -104,12 +104,12 @@ def attach(fd: int, size: int) -> torch.Tensor:
 
 @contextmanager
 def record(options: dict[str, Any]) -> Iterator[Record]:
-    """Record one call: its launches, with autotuned kernels held to the configuration of this index."""
+    """Record one call: its launches, with autotuned kernels held to the configuration of this index, if any."""
     _Current.record, _Current.config_index = Record(), options["config_index"]
     try:
         yield _Current.record
     finally:
-        _Current.record = None
+        _Current.record = _Current.config_index = None
 
 
 def synchronize() -> None:

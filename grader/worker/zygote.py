@@ -71,6 +71,8 @@ class Zygote:
             _signal_tree(self._pids[message["worker"]], signal.SIGKILL)
         elif message["kind"] in ("pause", "resume"):
             pausing = message["kind"] == "pause"
+            if pausing:  # also what a worker has sent out of its own tree
+                self._kill_strays()
             if message["worker"] in self._pids:
                 _signal_tree(self._pids[message["worker"]], signal.SIGSTOP if pausing else signal.SIGCONT)
             done = "paused" if pausing else "resumed"

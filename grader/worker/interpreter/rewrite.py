@@ -24,7 +24,7 @@ _HELPERS: dict[str, Callable[..., Any]] = {
     "__grader_value": language.value_of,
 }
 # Python builtins that mean something else inside a kernel.
-_SHADOWED = {"range": language.loop_range, "min": language.minimum, "max": language.maximum}
+_SHADOWED = {"range": language.loop_range, "min": language.minimum, "max": language.maximum, "print": language.printed}
 
 
 class _Transformer(ast.NodeTransformer):

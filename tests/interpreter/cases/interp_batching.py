@@ -317,6 +317,27 @@ def test_nothing_runs_together_unless_asked(monkeypatch):
     assert (last().together, last().reason) == (0, "not asked for")
 
 
+@triton.jit
+def printing_kernel(x_ptr, KIND: tl.constexpr):
+    pid = tl.program_id(0)
+    if KIND == "static":
+        tl.static_print("program")
+    elif KIND == "device":
+        tl.device_print("program", pid)
+    else:
+        print("program", pid)
+    tl.store(x_ptr + pid, pid)
+
+
+@pytest.mark.parametrize("kind", ["static", "device", "python"])
+def test_every_program_prints_in_turn(kind, capsys, monkeypatch):
+    monkeypatch.setattr(interp_modes, "active", [False])
+    clean(printing_kernel, (3,), torch.zeros(3), KIND=kind)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert kind == "static" or [line.rpartition("[")[2][:1] for line in lines] == ["0", "1", "2"]
+
+
 # ---------------------------------------------------------------- operations on values that differ
 
 
