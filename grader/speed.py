@@ -166,7 +166,7 @@ def _other_baselines_us(exercise: Exercise, run: SpeedRun, pool: Pool, calls: in
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     chosen = exercise.baselines.get(run.baseline)
     times = {}
-    pool.refill()  # arithmetic on the NaN that is left there would draw less power, and so be faster
+    pool.refill(calls)  # arithmetic on the NaN that is left there would draw less power, and so be faster
     for name, baseline in exercise.baselines.items():
         if baseline is not chosen:
             for record in (False, True):

@@ -105,18 +105,19 @@ class Pool:
         dtype = DTYPES[self.case.dtype]
         return self.memory.tensor[offset : offset + prod(shape) * dtype.itemsize].view(dtype).view(shape)
 
-    def refill(self) -> None:
-        """Contents that were never there before, and outputs that hold NaN."""
-        for call in range(self.calls):
+    def refill(self, calls: int) -> None:
+        """For so many calls: contents that were never there before, and outputs that hold NaN."""
+        for call in range(calls):
             for index in range(len(self.case.tensors)):
                 self.input(call, index).normal_(generator=self.generator)
             self.output(call).fill_(torch.nan)
         torch.cuda.synchronize()
 
-    def take(self, call: int) -> list[torch.Tensor]:
-        """Copies of one call's inputs; everything else in the pool is erased, so that late work finds NaN."""
+    def take(self, call: int, calls: int) -> list[torch.Tensor]:
+        """Copies of one call's inputs; all that so many calls used is erased, so that late work finds NaN."""
         kept = [self.input(call, index).clone() for index in range(len(self.case.tensors))]
-        self.memory.tensor.fill_(0xFF)
+        end = self.input_offsets[calls][0] if calls < self.calls else self.memory.size
+        self.memory.tensor[:end].fill_(0xFF)
         torch.cuda.synchronize()
         return kept
 
@@ -288,7 +289,7 @@ class Duel:
                 if time.monotonic() > deadline:
                     raise BusyError(player.name)
             begun = time.perf_counter()
-            self._pool.refill()
+            self._pool.refill(self.calls)
             player.refill_seconds.append(time.perf_counter() - begun)
             # Work that had waited on the device for the inputs to come shows here.
             player.busy_rounds += not self._is_idle()
@@ -298,7 +299,7 @@ class Duel:
     def _take_outputs(self, player: Player) -> None:
         """Erase the inputs at once, so that nothing can be computed from them any more, then take the outputs."""
         self._chosen = self._random.randrange(self.calls)
-        self._kept = self._pool.take(self._chosen)
+        self._kept = self._pool.take(self._chosen, self.calls)
         player.fetch_seconds.append(player.fetch(self._pool, self.calls))
 
     def _book(self, player: Player, seconds: float) -> None:
