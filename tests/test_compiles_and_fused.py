@@ -76,17 +76,23 @@ def test_compiled_kernels_are_facts_of_both_targets(machine):
 
 TOO_MUCH = {
     "matmul_relu-relu_in_second_kernel": (
-        "2 launches that move 10240 bytes, allowed 1 and ",
-        "read 1.5 × the input and write 2 × the output.",
+        "2 launches move 10240 bytes; allowed are 1 and ",
+        "read 1.5 × the bytes of the input and write 2 × those of the output.",
     ),
     "gelu-tanh_in_first_kernel": (
-        "2 launches that move 57344 bytes, allowed 1 and ",
-        "read 4 × the input and write 3 × ",
+        "2 launches move 57344 bytes; allowed are 1 and ",
+        "read 4 × the bytes of the input and write 3 × ",
     ),
-    "gelu-zeroed_result": ("2 launches that move 32768 bytes", "PyTorch moves 16384 bytes beside them (zeros_like ×1)"),
-    "gelu-cast_before": ("2 launches that move 49152 bytes", "PyTorch moves 24576 bytes beside them (_to_copy ×1)"),
-    "softmax-three_launches": ("3 launches that move 65856 bytes, allowed 1 and ", "read 3 × the input and write 1 × "),
-    "row_sum-reads_twice": ("1 launches that move 32800 bytes", "read 2 × the input and write 1 × the output."),
+    "gelu-zeroed_result": ("2 launches move 32768 bytes", "PyTorch moves 16384 bytes beside them (zeros_like ×1)"),
+    "gelu-cast_before": ("2 launches move 49152 bytes", "PyTorch moves 24576 bytes beside them (_to_copy ×1)"),
+    "softmax-three_launches": (
+        "3 launches move 65856 bytes; allowed are 1 and ",
+        "read 3 × the bytes of the input and write 1 × ",
+    ),
+    "row_sum-reads_twice": (
+        "1 launch moves 32800 bytes",
+        "read 2 × the bytes of the input and write 1 × those of the output.",
+    ),
 }
 
 
