@@ -26,6 +26,7 @@ from pathlib import Path
 from grader import protocol
 from grader.worker import call
 
+FORK_FDS = 3  # channel, arena, output
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -36,6 +37,7 @@ class Zygote:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._decoder = protocol.Decoder()
+        self._fds: list[int] = []
         self._pids: dict[int, int] = {}
         # Profilers lose a process that was forked without exec.
         self._spawn = os.environ.get("GRADER_SPAWN") == "1"
@@ -55,17 +57,24 @@ class Zygote:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wakeup_read, 4096)
             self._reap()
-            if self._control in ready:
-                received = protocol.receive(self._control, self._decoder, max_fds=3)
-                if received is None:
-                    break
-                self._handle(*received)
+            if self._control in ready and not self._receive():
+                break
         for pid in self._pids.values():
             _signal_tree(pid, signal.SIGKILL)
         self._kill_strays()
 
-    def _handle(self, message: protocol.Message, fds: list[int]) -> None:
+    def _receive(self) -> bool:
+        """Handle every message that has come; several may come at a time. False when the judge is gone."""
+        data, fds, _, _ = socket.recv_fds(self._control, 1 << 16, FORK_FDS)
+        self._fds += fds
+        self._decoder.feed(data)
+        while (message := self._decoder.next_message()) is not None:
+            self._handle(message)
+        return bool(data)
+
+    def _handle(self, message: protocol.Message) -> None:
         if message["kind"] == "fork":
+            fds, self._fds = self._fds[:FORK_FDS], self._fds[FORK_FDS:]
             self._fork(message, fds)
         elif message["kind"] == "stop" and message["worker"] in self._pids:
             _signal_tree(self._pids[message["worker"]], signal.SIGKILL)
