@@ -1,0 +1,98 @@
+"""The judge and its workers together: accidents that are not the submission's, and messages that say where."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import reference
+from grader.grading import Grading
+from grader.judge import Caller, Target, shapes
+from grader.machine import Machine
+from grader.rubric import Limits
+from grader.submission import Submission
+from reference.exercise import Case
+from tests.corpus import FOLDER, rubric_for
+from tests.test_zygote import parent
+
+
+@pytest.fixture(scope="module")
+def machine():
+    started = Machine(Limits(), "cpu")
+    started.interpreter.ready()
+    yield started
+    started.close()
+
+
+def kill_workers(machine: Machine) -> int:
+    zygote = machine.interpreter._process.pid
+    workers = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and parent(path) == zygote]
+    for pid in workers:
+        os.kill(pid, 9)
+    return len(workers)
+
+
+def test_a_worker_killed_from_outside_costs_the_submission_nothing(machine):
+    sources = Submission(FOLDER / "softmax").sources("right_online.py")
+    target = Target(reference.load("softmax"), sources, "right_online.py", "softmax", tf32=True, case_timeout_s=20)
+    case = Case.parse("softmax/ragged/float32/x:64x1023:normal:contiguous/0")
+    tolerance = rubric_for("softmax", "right_online.py").rubric.tolerance_of("softmax", "float32", shapes(case)[0][1])
+    with Caller(machine.interpreter, target) as caller:
+        assert caller.judge(case, tolerance).passed
+        assert kill_workers(machine) == 1
+        assert caller.judge(case, tolerance).passed
+
+
+def test_an_item_whose_worker_is_killed_in_the_middle_still_passes(machine):
+    grading = Grading(rubric_for("softmax", "right_online.py"), Submission(FOLDER / "softmax"), machine)
+    item = next(item for item in grading.items if item.check == "ragged" and item.dtype == "float32")
+    killed = []
+
+    def kill_once() -> None:
+        deadline = time.monotonic() + 20
+        while not killed and time.monotonic() < deadline:
+            time.sleep(0.05)
+            if kill_workers(machine):
+                killed.append(True)
+
+    killer = threading.Thread(target=kill_once)
+    killer.start()
+    verdict = grading.grade(item).verdict
+    killer.join()
+    grading.close()
+    assert killed
+    assert verdict.passed, verdict
+
+
+def test_the_lectures_gelu_fails_extreme_only_and_the_message_says_at_which_x(machine):
+    loaded = rubric_for("gelu", "lecture_gelu_any_layout.py")
+    grading = Grading(loaded, Submission(FOLDER / "gelu"), machine)
+    verdicts = {
+        i.check: grading.grade(i).verdict for i in grading.items if i.dtype == "float32" and i.check != "compiles"
+    }
+    grading.close()
+    assert [check for check, verdict in verdicts.items() if not verdict.passed] == ["extreme"]
+    failed = verdicts["extreme"]
+    assert failed.status == "not_finite"
+    assert failed.message.startswith("out[")
+    where = failed.message.partition(" at x[")[2].partition("] = ")[2]
+    assert float(where.partition(",")[0]) > 10.3  # from there on exp(2a) overflows
+    assert "overflowed" in failed.hint
+
+
+def test_the_order_of_points_is_the_rubrics_and_dependents_of_a_failed_check_earn_nothing(machine):
+    grading = Grading(rubric_for("gelu", "no_load_mask.py"), Submission(FOLDER / "gelu"), machine)
+    wanted = [i for i in grading.items if i.dtype == "float32" and i.check in ("aligned", "ragged", "fused")]
+    for item in wanted:
+        grading.grade(item)
+    aligned, ragged, fused = wanted
+    assert grading.item_score(aligned).points > 0
+    assert grading.item_score(ragged).points == 0
+    assert grading._judged[fused].verdict.passed
+    assert grading.item_score(fused).points == 0
+    assert "no points before ragged pass" in grading._why_no_points(fused)
+    grading.close()
