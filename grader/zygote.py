@@ -76,8 +76,8 @@ class Zygote:
             "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        if self.spawn:
-            environment["GRADER_SPAWN"] = "1"
+        if self.spawn:  # a profiler hands itself on to child processes in variables of its own
+            environment = {**os.environ, **environment, "GRADER_SPAWN": "1"}
         if self.mode == "interpreter":
             environment["TRITON_INTERPRET"] = "1"
         else:
