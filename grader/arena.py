@@ -205,13 +205,14 @@ def find_damage(laid: Laid, seen: bytes) -> Damage | None:
     return Damage(nearest.spec.name, False, first - nearest.start)
 
 
+def output_offsets(laid: Laid, sizes: Sequence[int]) -> list[int]:
+    """Where in the arena each output of a size in bytes lies: one behind the other, at multiples of ALIGNMENT."""
+    return [laid.output_offset + output_capacity(sizes[:number]) for number in range(len(sizes))]
+
+
 def read_output(laid: Laid, seen: bytes, sizes: Sequence[int]) -> list[bytes]:
-    """The bytes of each output, packed one behind the other at multiples of ALIGNMENT as the worker wrote them."""
-    result, position = [], laid.output_offset
-    for size in sizes:
-        result.append(seen[position : position + size])
-        position += _aligned(size)
-    return result
+    """The bytes of each output."""
+    return [seen[at : at + size] for at, size in zip(output_offsets(laid, sizes), sizes, strict=True)]
 
 
 def output_capacity(sizes: Sequence[int]) -> int:

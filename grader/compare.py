@@ -7,7 +7,7 @@ nor tight for large ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import torch
@@ -26,12 +26,16 @@ TF32_RMS_FACTOR = 4 * 2.0**-11
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The allowed error: rtol·|y*| + atol·scale + rms_atol·rms_scale + tiny, the last in the output's unit."""
+    """The allowed error: rtol·|y*| + atol·scale + rms_atol·rms_scale + operand_rtol·operand_scale + tiny.
+
+    `tiny` is in the output's unit, the others are factors.
+    """
 
     rtol: float
     atol: float
     rms_atol: float
     tiny: float
+    operand_rtol: float = 0.0
 
 
 def default_tolerance(dtype: str, reduction_length: int, *, tf32: bool) -> Tolerance:
@@ -42,6 +46,8 @@ def default_tolerance(dtype: str, reduction_length: int, *, tf32: bool) -> Toler
     - atol: float32 accumulation of n terms. Its error grows as √n in the mean over random signs; 8 covers n = 1.
     - tiny: where the output's rounding is absolute: the smallest number of float16, and the smallest normal number of
       the others, whose subnormals GPUs may flush to zero.
+    - operand_rtol: one rounding to a 16-bit dtype, of what becomes an operand of a product. In float32 such operands
+      are rounded to TF32 or not at all, and `rms_atol` covers them.
     """
     info = torch.finfo(getattr(torch, dtype))
     unit = UNIT_ROUNDOFF[dtype]
@@ -50,7 +56,13 @@ def default_tolerance(dtype: str, reduction_length: int, *, tf32: bool) -> Toler
     tiny = info.smallest_normal * (info.eps if dtype == "float16" else 1.0)
     if tf32 and dtype == "float32":
         return Tolerance(max(rtol, TF32_RTOL), atol, TF32_RMS_FACTOR, tiny)
-    return Tolerance(rtol, atol, 0.0, tiny)
+    return Tolerance(rtol, atol, 0.0, tiny, 0.0 if dtype == "float32" else unit)
+
+
+def for_dtype(tolerance: Tolerance, dtype: str) -> Tolerance:
+    """The tolerance of an output whose dtype is not the inputs': only its own rounding is another."""
+    own = default_tolerance(dtype, 1, tf32=False)
+    return replace(tolerance, rtol=own.rtol, tiny=own.tiny)
 
 
 @dataclass(frozen=True)
@@ -93,9 +105,12 @@ def compare(output: Tensor, expected: Tensor, allowed: Tensor) -> Mismatch | Non
                     count, output.numel(), finite)  # fmt: skip
 
 
-def allowed_error(expected: Tensor, scale: Tensor, rms_scale: Tensor | None, tolerance: Tolerance) -> Tensor:
+def allowed_error(expected: Tensor, scale: Tensor, rms_scale: Tensor | None, tolerance: Tolerance, *,
+                  operand_scale: Tensor | None = None) -> Tensor:  # fmt: skip
     """The bound for each element, float64, in the output's unit. 0-weight terms never turn it into NaN."""
     bound = tolerance.rtol * expected.abs() + tolerance.atol * scale + tolerance.tiny
     if rms_scale is not None and tolerance.rms_atol:
         bound = bound + tolerance.rms_atol * rms_scale
+    if operand_scale is not None and tolerance.operand_rtol:
+        bound = bound + tolerance.operand_rtol * operand_scale
     return torch.nan_to_num(bound, nan=0.0, posinf=0.0)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from reference.exercise import Case
 
 from .errors import InfrastructureError
-from .judge import Caller
+from .judge import Caller, call_arguments
 from .reply import CompiledKernel, CompileReply, MalformedReplyError, parse_compile_reply
 from .runner import WorkerGone
 from .search import Outcome
@@ -40,7 +40,7 @@ def _judge_case(caller: Caller, case: Case, targets: Sequence[int], facts: list[
         {"dtype": case.dtype, "shape": list(spec.shape), "strides": list(spec.geometry().strides)}
         for spec in case.tensors
     ]
-    message = {"kind": "compile", "tensors": tensors, "options": [value for _, value in case.options],
+    message = {"kind": "compile", **call_arguments(caller.target.exercise, case, tensors),
                "targets": list(targets), "timeout_s": TIMEOUT_S}  # fmt: skip
     answer = worker.request(message, TIMEOUT_S + caller.target.case_timeout_s)
     if isinstance(answer, WorkerGone):

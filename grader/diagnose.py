@@ -9,7 +9,8 @@ from torch import Tensor
 
 from reference.exercise import Case, Exercise
 
-from .compare import Tolerance, allowed_error, compare
+from .compare import compare
+from .expected import Expected, mistakes_of, wrong_outputs
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,13 @@ class Hint:
 
 
 def explain_values(exercise: Exercise, case: Case, inputs: Sequence[Tensor], output: Tensor,
-                   tolerance: Tolerance) -> Hint | None:  # fmt: skip
+                   expected: Expected) -> Hint | None:  # fmt: skip
     """The hint for an output of the right shape and dtype whose values are wrong."""
-    options = [value for _, value in case.options]
-    scale = exercise.scale(*inputs, *options)
-    rms_scale = exercise.rms_scale(*inputs, *options) if exercise.rms_scale and tolerance.rms_atol else None
-    for pitfall, mistake in exercise.mistakes.items():
-        wrong = mistake.oracle(*inputs, *options)
-        if wrong.shape == output.shape:
-            allowed = allowed_error(wrong, scale.expand(output.shape), rms_scale, tolerance)
+    names = [each.name for each in exercise.gradients(case) or exercise.outputs(case)]
+    for pitfall, mistake in mistakes_of(exercise, case).items():
+        wrong = wrong_outputs(exercise, case, inputs, mistake)[names.index(expected.output.name)]
+        if wrong is not None and wrong.shape == output.shape:
+            allowed = expected.allowed_around(wrong)
             if compare(output, wrong, allowed) is None:
                 return Hint(pitfall, f"The values equal those of a known mistake: {mistake.says}.")
     if output.isnan().any() and case.check == "extreme":

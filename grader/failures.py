@@ -50,6 +50,10 @@ def raised_verdict(error: ErrorReply, evidence: dict[str, Any]) -> Verdict:
                        "A load or store went outside the memory of this process. Run it with --device cpu: the "
                        "interpreter names the line and the tensor.",
                        evidence={**evidence, "device_lost": True})  # fmt: skip
+    if error.type == "GradientError":
+        return Verdict(Status.RAISED, error.message,
+                       "autograd can't see into a kernel: wrap the launches in a torch.autograd.Function with "
+                       "`forward` and `backward`, and call it by `apply`.", evidence=evidence)  # fmt: skip
     if "NotImplementedError" in error.bases:
         return Verdict(Status.NOT_IMPLEMENTED, error.message or "raises NotImplementedError", evidence=evidence)
     if error.out_of_memory:

@@ -32,14 +32,17 @@ NOT_WORK = MOVES_NOTHING.union(
         "contiguous", "clone", "copy_", "_to_copy", "to",
     }
 )  # fmt: skip
+# Autograd itself adds up the gradients of what is used twice.
+ACCUMULATION = frozenset({"add", "add_"})
 # Below this, a case is too small to tell helping from working.
 LEAST_ELEMENTS = 1024
 SHARE = 0.5
 
 
-def work_left_to_torch(case: Case, reply: CallReply) -> str | None:
+def work_left_to_torch(case: Case, reply: CallReply, *, backward: bool = False) -> str | None:
     """A sentence naming the operator that did the work, or None."""
-    worked = [operator for operator in reply.operators if operator.name not in NOT_WORK]
+    allowed = NOT_WORK | ACCUMULATION if backward else NOT_WORK
+    worked = [operator for operator in reply.operators if operator.name not in allowed]
     if not worked:
         return None
     largest = worked[0]

@@ -11,7 +11,6 @@ from math import prod
 from reference.exercise import DTYPES, Case, Exercise
 
 from .fallback import MOVES_NOTHING
-from .judge import shapes
 from .rubric import Fused
 from .search import Outcome
 from .verdict import Status, Verdict
@@ -33,9 +32,9 @@ def judge_fused(judge: Callable[[Case], Verdict], exercise: Exercise, cases: Seq
 def _judge_counts(exercise: Exercise, case: Case, verdict: Verdict, limits: Fused) -> Verdict:
     evidence = verdict.evidence
     element_bytes = DTYPES[case.dtype].itemsize
-    least = exercise.cost(shapes(case), element_bytes).bytes_moved
+    least = exercise.cost(exercise.shapes(case), element_bytes, **exercise.options_of(case)).bytes_moved
     inputs = sum(spec.numel for spec in case.tensors) * element_bytes
-    outputs = prod(exercise.output_shape(shapes(case))) * element_bytes
+    outputs = sum(prod(output.shape) * DTYPES[output.dtype].itemsize for output in exercise.outputs(case))
     moving = [operator for operator in evidence["operators"] if operator["name"] not in MOVES_NOTHING]
     by_torch = sum(operator["bytes_touched"] for operator in moving)
     moved = evidence["bytes_loaded"] + evidence["bytes_stored"] + by_torch

@@ -14,15 +14,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import reference
-from reference.exercise import DTYPES, Case, Exercise, TensorSpec
+from reference.exercise import Case, Exercise, TensorSpec
 
 from . import result as results
-from .compare import Tolerance
 from .compiles import judge_compiles
 from .errors import InfrastructureError, SelectionError
 from .fused import judge_fused
 from .items import Item, items_of
-from .judge import Caller, Target, shapes
+from .judge import Caller, Target
 from .machine import Machine
 from .rubric import LoadedRubric
 from .scoring import PREREQUISITES, ItemScore, score, total
@@ -132,7 +131,7 @@ class Grading:
         ) as caller:
 
             def verdict_on(case: Case) -> Verdict:
-                return caller.judge(case, self._tolerance(case))
+                return caller.judge(case, self.rubric.tolerance_for(case))
 
             listed = [
                 Case(item.exercise, item.check, item.dtype, inputs.tensors, inputs.seed, inputs.options)
@@ -158,10 +157,6 @@ class Grading:
             device=device,
         )
 
-    def _tolerance(self, case: Case) -> Tolerance:
-        length = reference.load(case.exercise).reduction_length(shapes(case))
-        return self.rubric.tolerance_of(case.exercise, case.dtype, length)
-
     def _speed(self, item: Item, exercise: Exercise, rounds: Rounds | None) -> Verdict:
         if self._machine.gpu is None or rounds is None:
             return Verdict(Status.NOT_MEASURED, "speed is measured on a GPU only")
@@ -170,11 +165,14 @@ class Grading:
         from .speed import SpeedRun, judge_speed
 
         assert item.benchmark is not None
-        specs = zip(exercise.arguments, item.benchmark.sizes, strict=True)
-        case = Case(item.exercise, item.check, item.dtype, tuple(TensorSpec(name, shape) for name, shape in specs))
+        specs = zip(exercise.tensors, item.benchmark.sizes, strict=False)
+        case = Case(item.exercise, item.check, item.dtype, tuple(TensorSpec(name, shape) for name, shape in specs),
+                    options=tuple(item.benchmark.options.items()))  # fmt: skip
         device = self._machine.device
         thresholds = item.benchmark.thresholds(device.name)
-        run = SpeedRun(case, item.benchmark.baseline, thresholds.floor, thresholds.target, self._tolerance(case))
+        run = SpeedRun(
+            case, item.benchmark.baseline, thresholds.floor, thresholds.target, self.rubric.tolerance_for(case)
+        )
         with device.locked():
             target = self._target(exercise, "cuda")
             return judge_speed(self._machine.gpu, target, run, device, self.seed, rounds)
@@ -261,7 +259,7 @@ def _parse_case(text: str) -> Case:
         exercise = reference.load(case.exercise)
     except (ValueError, KeyError) as error:
         raise SelectionError(f"--reproduce: {error.args[0]}") from None
-    if tuple(spec.name for spec in case.tensors) != exercise.arguments or case.dtype not in DTYPES:
+    if not exercise.takes(case):
         raise SelectionError(f"--reproduce: {case.exercise} takes {', '.join(exercise.arguments)}")
     return case
 

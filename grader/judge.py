@@ -14,11 +14,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from reference.exercise import DTYPES, Case, Exercise
+from reference.exercise import DTYPES, Case, Exercise, Output
 
 from . import diagnose, fallback
-from .arena import Laid, find_damage, logical_inputs, output_capacity, read_output
-from .compare import Tolerance, allowed_error, compare
+from .arena import Laid, find_damage, logical_inputs, output_capacity, output_offsets, read_output
+from .compare import Tolerance, compare
+from .expected import Expected, expected_outputs
 from .failures import gone_verdict, load_verdict, raised_verdict
 from .reply import CallReply, MalformedReplyError, parse_reply
 from .runner import Worker, WorkerGone
@@ -110,49 +111,54 @@ class Caller:
         if isinstance(worker, Verdict):
             return worker
         target = self.target
-        size = prod(target.exercise.output_shape(shapes(case))) * DTYPES[case.dtype].itemsize
-        laid = worker.arena.lay(case, output_capacity([size]))
-        worker.post(_call_message(case, laid, size, tf32=target.tf32))
-        expected = _Expected.of(target.exercise, case, tolerance)  # while the worker is at it
+        outputs = target.exercise.gradients(case) or target.exercise.outputs(case)
+        sizes = [_bytes(output) for output in outputs]
+        laid = worker.arena.lay(case, output_capacity(sizes))
+        worker.post(_call_message(target.exercise, case, laid, sizes, tf32=target.tf32))
+        inputs = logical_inputs(case)  # while the worker is at it
+        expected = expected_outputs(target.exercise, case, inputs, tolerance)
         reply = worker.wait(target.case_timeout_s)
         if isinstance(reply, WorkerGone):
             verdict = gone_verdict(reply, worker, target.case_timeout_s)
             self._lose_worker()
             return _of_case(verdict, case)
         seen = worker.arena.read(laid)
-        verdict = _judge_reply(target, case, reply, laid, seen, expected, tolerance)
+        verdict = _judge_reply(target, case, reply, laid, seen, inputs, expected)
         if verdict.evidence.get("device_lost"):
             self._lose_worker()  # an illegal access ends a process's use of the GPU for good
         return _of_case(verdict, case)
 
 
-@dataclass(frozen=True)
-class _Expected:
-    """The oracle's values and the allowed error, float64."""
-
-    inputs: list[Tensor]
-    values: Tensor
-    allowed: Tensor
-
-    @classmethod
-    def of(cls, exercise: Exercise, case: Case, tolerance: Tolerance) -> _Expected:
-        inputs = logical_inputs(case)
-        options = [value for _, value in case.options]
-        values = exercise.oracle(*inputs, *options)
-        scale = exercise.scale(*inputs, *options)
-        rms_scale = exercise.rms_scale(*inputs, *options) if exercise.rms_scale and tolerance.rms_atol else None
-        return cls(inputs, values, allowed_error(values, scale, rms_scale, tolerance))
-
-
-def _call_message(case: Case, laid: Laid, output_bytes: int, *, tf32: bool) -> dict[str, Any]:
+def _call_message(exercise: Exercise, case: Case, laid: Laid, sizes: Sequence[int], *, tf32: bool) -> dict[str, Any]:
+    placed = [each.to_message() for each in laid.inputs]
+    offsets = output_offsets(laid, sizes)
     return {
         "kind": "call",
-        "tensors": [placed.to_message() for placed in laid.inputs],
-        "options": [value for _, value in case.options],
-        "outputs": [{"offset": laid.output_offset, "bytes": output_bytes}],
+        **call_arguments(exercise, case, placed),
+        "outputs": [{"offset": offset, "bytes": size} for offset, size in zip(offsets, sizes, strict=True)],
         # Autotuned kernels run one configuration a case: the seed picks it, so that a case can be repeated exactly.
         "interpreter": {"config_index": case.seed, "tf32": tf32},
     }
+
+
+def call_arguments(exercise: Exercise, case: Case, tensors: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The part of a message that says what to call with, by position, and what to differentiate.
+
+    Each argument is a tensor or a value; `tensors` describe those of the case, in its order.
+    """
+    bound = exercise.bind(case, tensors)
+    arguments = [{"tensor": each} if isinstance(each, dict) else {"value": each} for each in bound]
+    upstream = list(tensors[len(tensors) - len(exercise.upstream(case)) :]) if exercise.upstream(case) else []
+    names = {f"d{name}": position for position, name in enumerate(exercise.arguments)}
+    return {
+        "arguments": arguments,
+        "upstream": upstream,
+        "differentiate": [names[gradient.name] for gradient in exercise.gradients(case)],
+    }
+
+
+def _bytes(output: Output) -> int:
+    return prod(output.shape) * DTYPES[output.dtype].itemsize
 
 
 def _of_case(verdict: Verdict, case: Case) -> Verdict:
@@ -162,8 +168,8 @@ def _of_case(verdict: Verdict, case: Case) -> Verdict:
     return Verdict(verdict.status, f"{verdict.message} — {case.describe()}", verdict.hint, str(case), verdict.evidence)
 
 
-def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid, seen: bytes, expected: _Expected,
-                 tolerance: Tolerance) -> Verdict:  # fmt: skip
+def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid, seen: bytes, inputs: list[Tensor],
+                 expected: list[Expected]) -> Verdict:  # fmt: skip
     try:
         reply = parse_reply(message)
     except MalformedReplyError as error:
@@ -192,58 +198,76 @@ def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid
             "A store went outside its tensor; check its mask and its strides.",
             evidence=evidence,
         )
-    verdict = _judge_form(case, reply, tuple(expected.values.shape), target.device)
+    verdict = _judge_form([each.output for each in expected], reply, target.device)
     if verdict is not None:
         return Verdict(verdict.status, verdict.message, verdict.hint, evidence=evidence)
-    if (work := fallback.work_left_to_torch(case, reply)) is not None:
+    backward = bool(target.exercise.gradients(case))
+    if (work := fallback.work_left_to_torch(case, reply, backward=backward)) is not None:
         return Verdict(Status.FALLBACK, work, "The exercise asks for this work to be done in your Triton kernel.",
                        evidence=evidence)  # fmt: skip
-    data = bytearray(read_output(laid, seen, [expected.values.numel() * DTYPES[case.dtype].itemsize])[0])
-    output = torch.frombuffer(data, dtype=DTYPES[case.dtype]).reshape(expected.values.shape)
-    return _judge_values(target.exercise, case, output, expected, tolerance, evidence)
+    written = read_output(laid, seen, [_bytes(each.output) for each in expected])
+    for each, data in zip(expected, written, strict=True):
+        values = torch.frombuffer(bytearray(data), dtype=DTYPES[each.output.dtype]).reshape(each.output.shape)
+        verdict = _judge_values(target.exercise, case, values, inputs, each, evidence)
+        if not verdict.passed:
+            return verdict
+    return Verdict(Status.PASSED, evidence=evidence)
 
 
-def _judge_form(case: Case, reply: CallReply, shape: tuple[int, ...], device: str) -> Verdict | None:
-    """Type, shape, dtype and device of the output."""
-    if len(reply.outputs) != 1 or reply.outputs[0].type != "Tensor":
-        kinds = ", ".join(output.type for output in reply.outputs)
-        return Verdict(Status.WRONG_SHAPE, f"returned {kinds}, expected one torch.Tensor",
-                       "Return the result tensor." if kinds == "NoneType" else "")  # fmt: skip
-    output = reply.outputs[0]
-    if output.shape != list(shape):
-        return Verdict(Status.WRONG_SHAPE, f"out.shape = {output.shape}, expected {list(shape)}")
-    if output.dtype != case.dtype:
-        return Verdict(Status.WRONG_DTYPE, f"out.dtype = {output.dtype}, expected {case.dtype}",
-                       "The result has the dtype of the input: allocate it with dtype=x.dtype.")  # fmt: skip
-    if output.device != device:
-        return Verdict(Status.WRONG_SHAPE, f"out.device = {output.device}, expected {device}",
-                       "Allocate the result with device=x.device.")  # fmt: skip
+def _judge_form(wanted: Sequence[Output], reply: CallReply, device: str) -> Verdict | None:
+    """Number, type, shape, dtype and device of the outputs."""
+    seen = [output.type for output in reply.outputs]
+    if len(seen) != len(wanted):
+        names = f"{len(wanted)} tensors ({', '.join(output.name for output in wanted)})"
+        return Verdict(Status.WRONG_SHAPE, f"returned {', '.join(seen) or 'nothing'}, expected "
+                       f"{names if len(wanted) > 1 else 'one torch.Tensor'}",
+                       "Return all results as one tuple." if len(wanted) > 1 else "")  # fmt: skip
+    for output, expected in zip(reply.outputs, wanted, strict=True):
+        name = expected.name
+        if output.type != "Tensor":
+            return _no_tensor(expected, output.type, len(wanted))
+        if output.shape != list(expected.shape):
+            return Verdict(Status.WRONG_SHAPE, f"{name}.shape = {output.shape}, expected {list(expected.shape)}")
+        if output.dtype != expected.dtype:
+            return Verdict(Status.WRONG_DTYPE, f"{name}.dtype = {output.dtype}, expected {expected.dtype}",
+                           "The result has the dtype of the input: allocate it with dtype=x.dtype."
+                           if name == "out" else "")  # fmt: skip
+        if output.device != device:
+            return Verdict(Status.WRONG_SHAPE, f"{name}.device = {output.device}, expected {device}",
+                           "Allocate the result with device=x.device.")  # fmt: skip
     return None
 
 
-def _judge_values(exercise: Exercise, case: Case, output: Tensor, expected: _Expected, tolerance: Tolerance,
+def _no_tensor(expected: Output, kind: str, outputs: int) -> Verdict:
+    if expected.name.startswith("d"):
+        return Verdict(Status.WRONG_SHAPE, f"the result has no gradient: {expected.name} is {kind}, expected a tensor "
+                       f"of shape {list(expected.shape)}",
+                       "`backward` returns a gradient for each argument of `forward`, in their order.")  # fmt: skip
+    if outputs > 1:
+        return Verdict(Status.WRONG_SHAPE, f"{expected.name} is {kind}, expected a torch.Tensor")
+    return Verdict(Status.WRONG_SHAPE, f"returned {kind}, expected one torch.Tensor",
+                   "Return the result tensor." if kind == "NoneType" else "")  # fmt: skip
+
+
+def _judge_values(exercise: Exercise, case: Case, output: Tensor, inputs: Sequence[Tensor], expected: Expected,
                   evidence: dict[str, Any]) -> Verdict:  # fmt: skip
     mismatch = compare(output, expected.values, expected.allowed)
     if mismatch is None:
         return Verdict(Status.PASSED, evidence=evidence)
     where = ", ".join(map(str, mismatch.index))
     at = ""
-    if expected.inputs[0].shape == output.shape and exercise.reduction_length([output.shape]) == 1:
-        at = f" at {exercise.arguments[0]}[{where}] = {float(expected.inputs[0][mismatch.index]):.6g}"
+    if inputs[0].shape == output.shape and exercise.reduction_length([output.shape], **exercise.options_of(case)) == 1:
+        at = f" at {exercise.arguments[0]}[{where}] = {float(inputs[0][mismatch.index]):.6g}"
     message = (
-        f"out[{where}] = {mismatch.seen:.6g}{at}, expected {mismatch.expected:.6g} (allowed {mismatch.allowed:.2g}); "
-        f"{mismatch.wrong} of {mismatch.total} elements are wrong"
+        f"{expected.output.name}[{where}] = {mismatch.seen:.6g}{at}, expected {mismatch.expected:.6g} "
+        f"(allowed {mismatch.allowed:.2g}); {mismatch.wrong} of {mismatch.total} elements are wrong"
     )
     status = Status.WRONG_VALUES if mismatch.finite else Status.NOT_FINITE
-    hint = diagnose.explain_values(exercise, case, expected.inputs, output, tolerance)
-    facts = {**evidence, "first_wrong": {"index": list(mismatch.index), "seen": repr(mismatch.seen),
-                                         "expected": mismatch.expected, "allowed": mismatch.allowed},
+    hint = diagnose.explain_values(exercise, case, inputs, output, expected)
+    facts = {**evidence, "first_wrong": {"output": expected.output.name, "index": list(mismatch.index),
+                                         "seen": repr(mismatch.seen), "expected": mismatch.expected,
+                                         "allowed": mismatch.allowed},
              "wrong": mismatch.wrong, "total": mismatch.total}  # fmt: skip
     if hint is not None:
         facts["pitfall"] = hint.pitfall
     return Verdict(status, message, hint.text if hint else "", evidence=facts)
-
-
-def shapes(case: Case) -> Sequence[tuple[int, ...]]:
-    """The shapes of a case's inputs."""
-    return [spec.shape for spec in case.tensors]

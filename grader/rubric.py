@@ -12,7 +12,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 import reference
-from reference.exercise import DTYPES
+from reference.exercise import DTYPES, Case
 
 from .compare import Tolerance, default_tolerance
 from .errors import RubricError
@@ -56,6 +56,7 @@ class ToleranceException(_Model):
     rtol: Weight | None = None
     atol: Weight | None = None
     rms_atol: Weight | None = None
+    operand_rtol: Weight | None = None
 
 
 class Fused(_Model):
@@ -82,6 +83,7 @@ class Benchmark(Thresholds):
     """One timed problem. `gpus` has thresholds for GPUs on which the usual ones are wrong, by a part of their name."""
 
     sizes: tuple[tuple[Annotated[int, Field(ge=1)], ...], ...]
+    options: Mapping[str, bool | int | float] = Field(default_factory=dict)
     dtype: DtypeName
     baseline: str
     gpus: Mapping[str, Thresholds] = Field(default_factory=dict)
@@ -91,7 +93,8 @@ class Benchmark(Thresholds):
         return next((own for name, own in self.gpus.items() if name in gpu), self)
 
     def __str__(self) -> str:
-        return f"{'_'.join('x'.join(map(str, shape)) for shape in self.sizes)}.{self.dtype}"
+        options = "".join(f".{name}={value}" for name, value in self.options.items())
+        return f"{'_'.join('x'.join(map(str, shape)) for shape in self.sizes)}{options}.{self.dtype}"
 
 
 class ExerciseRubric(_Model):
@@ -143,9 +146,13 @@ class Rubric(_Model):
                 if benchmark.baseline not in known_baselines:
                     problem = f"{name} has no baseline {benchmark.baseline!r}; it has {', '.join(known_baselines)}"
                     raise _LocatedError((*place, "baseline"), problem)
-                if len(benchmark.sizes) != len(of_exercise.arguments):
-                    problem = f"{name} takes {', '.join(of_exercise.arguments)}: give a shape for each"
+                most = len(of_exercise.tensors)
+                if not most - len(of_exercise.optional) <= len(benchmark.sizes) <= most:
+                    problem = f"{name} takes {', '.join(of_exercise.tensors)}: give a shape for each"
                     raise _LocatedError((*place, "sizes"), problem)
+                if unknown := set(benchmark.options) - set(of_exercise.options):
+                    problem = f"{name} has no option {unknown.pop()!r}; it has {', '.join(of_exercise.options)}"
+                    raise _LocatedError((*place, "options"), problem)
             if not any(self.weights_of(name).values()):
                 raise _LocatedError(("exercises", name), f"all weights of {name} are 0, so its points go nowhere")
         every = {check for name in self.exercises for check in reference.load(name).checks}
@@ -180,6 +187,14 @@ class Rubric(_Model):
         if exception is None:
             return derived
         return replace(derived, **exception.model_dump(exclude_none=True))
+
+    def tolerance_for(self, case: Case) -> Tolerance:
+        """The tolerance of a case, whose reductions are as long as its tensors make them."""
+        exercise = reference.load(case.exercise)
+        backward = exercise.gradient if exercise.gradients(case) else None
+        length_of = backward.reduction_length if backward else exercise.reduction_length
+        length = length_of(exercise.shapes(case), **exercise.options_of(case))
+        return self.tolerance_of(case.exercise, case.dtype, length)
 
     def file_of(self, exercise_id: str) -> str:
         """The submission's file, relative to its folder."""

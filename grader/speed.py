@@ -14,11 +14,12 @@ import torch
 from reference.exercise import DTYPES, Case, Exercise
 
 from . import fallback, hardware, statistics
-from .compare import Tolerance, allowed_error, compare
+from .compare import Tolerance, compare
 from .device import Device
 from .errors import InfrastructureError
+from .expected import expected_outputs
 from .failures import gone_verdict, raised_verdict
-from .judge import Caller, Target, shapes
+from .judge import Caller, Target
 from .reply import MalformedReplyError, parse_error, parse_reply
 from .runner import Worker, WorkerGone
 from .submission import Sources
@@ -66,7 +67,7 @@ def judge_speed(zygote: Zygote, target: Target, run: SpeedRun, device: Device, s
         baseline = _player(stack, zygote, baseline_target(target, run.baseline), run.case, run.baseline)
         if isinstance(baseline, Verdict):
             raise InfrastructureError(f"the baseline does not load: {baseline.message}")
-        pool = Pool.allocate(run.case, target.exercise.output_shape(shapes(run.case)), MOST_CALLS)
+        pool = Pool.allocate(target.exercise, run.case, MOST_CALLS)
         stack.callback(pool.memory.close)
         submission = _player(stack, zygote, target, run.case, "student")
         if isinstance(submission, Verdict):
@@ -172,7 +173,8 @@ def _other_baselines_us(exercise: Exercise, run: SpeedRun, pool: Pool, calls: in
             for record in (False, True):
                 start.record()
                 for call in range(calls):
-                    baseline(*(pool.input(call, index) for index in range(len(run.case.tensors))))
+                    tensors = [pool.input(call, index) for index in range(len(run.case.tensors))]
+                    baseline(*exercise.bind(run.case, tensors))
                 end.record()
                 torch.cuda.synchronize()
                 if record:
@@ -197,10 +199,8 @@ def _hopeless(run: SpeedRun, duel: Duel) -> Verdict | None:
 def _complaint(exercise: Exercise, run: SpeedRun, output: torch.Tensor, kept: list[torch.Tensor]) -> str | None:
     """What is wrong with one output of a timed round, judged like any other."""
     inputs = [value.to(torch.float64) for value in kept]
-    expected = exercise.oracle(*inputs)
-    scale = exercise.scale(*inputs)
-    rms_scale = exercise.rms_scale(*inputs) if exercise.rms_scale and run.tolerance.rms_atol else None
-    mismatch = compare(output, expected, allowed_error(expected, scale, rms_scale, run.tolerance))
+    (expected,) = expected_outputs(exercise, run.case, inputs, run.tolerance)
+    mismatch = compare(output, expected.values, expected.allowed)
     if mismatch is None:
         return None
     where = ", ".join(map(str, mismatch.index))
@@ -214,7 +214,8 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, stat
              others_us: dict[str, float]) -> Verdict:  # fmt: skip
     measured = statistics.speedup(duel.baseline.seconds, duel.submission.seconds)
     credit, borderline = statistics.credit(measured, run.floor, run.target)
-    cost = exercise.cost(shapes(run.case), DTYPES[run.case.dtype].itemsize)
+    element_bytes = DTYPES[run.case.dtype].itemsize
+    cost = exercise.cost(exercise.shapes(run.case), element_bytes, **exercise.options_of(run.case))
     least_us = hardware.least_time_us(cost, run.case.dtype, device.limits)
     times_us = {player.name: 1e6 * statistics.median(player.seconds) for player in (duel.baseline, duel.submission)}
     time_us = times_us[duel.submission.name]

@@ -1,4 +1,4 @@
-"""The items that judge values: aligned, ragged, strided and extreme, for each exercise and dtype."""
+"""The items that judge values: aligned, ragged, strided, extreme and gradient, for each exercise and dtype."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from grader.items import Item
 from grader.report.outcome import report
 from reference.exercise import VALUE_CHECKS
 
-CHECKS = VALUE_CHECKS
+CHECKS = (*VALUE_CHECKS, "gradient")
 
 
 def test_correctness(item: Item, grading: Grading, record_property: Callable[[str, object], None]) -> None:

@@ -21,10 +21,11 @@ from typing import Any
 
 import torch
 
-from reference.exercise import DTYPES, Case
+from reference.exercise import DTYPES, Case, Exercise
 
 from .errors import InfrastructureError
 from .gpu import GpuMemory
+from .judge import call_arguments
 from .runner import Worker, WorkerGone
 
 ROUND_S = 0.009  # short rounds are biased by start-up: 120 calls of 71 µs were within 1 % of CUDA events, 20 were not
@@ -59,6 +60,7 @@ class BusyError(Exception):
 class Pool:
     """Inputs and outputs of all calls of a round in device memory that both workers map. Offsets in bytes."""
 
+    exercise: Exercise
     case: Case
     output_shape: tuple[int, ...]
     calls: int
@@ -68,8 +70,9 @@ class Pool:
     generator: torch.Generator
 
     @classmethod
-    def allocate(cls, case: Case, output_shape: tuple[int, ...], calls: int) -> Pool:
+    def allocate(cls, exercise: Exercise, case: Case, calls: int) -> Pool:
         """Memory for so many calls, or as many as fit. Raises InfrastructureError where not even a few do."""
+        output_shape = exercise.outputs(case)[0].shape
         itemsize = DTYPES[case.dtype].itemsize
         sizes = [*(spec.numel * itemsize for spec in case.tensors), prod(output_shape) * itemsize]
         per_call = sum(-(-size // ALIGNMENT) * ALIGNMENT for size in sizes)
@@ -91,7 +94,7 @@ class Pool:
         # torch's own generators start with a known seed, from which a submission could tell the inputs to come.
         generator = torch.Generator("cuda")
         generator.manual_seed(secrets.randbits(63))
-        return cls(case, output_shape, calls, GpuMemory(position), inputs, outputs, generator)
+        return cls(exercise, case, output_shape, calls, GpuMemory(position), inputs, outputs, generator)
 
     def input(self, call: int, index: int) -> torch.Tensor:
         """One input of one call, as the judge sees it."""
@@ -122,13 +125,13 @@ class Pool:
         return kept
 
     def messages(self) -> list[list[dict[str, Any]]]:
-        """Per call, what the worker needs to make its views."""
+        """Per call, what the worker needs to make its arguments."""
         return [
-            [
+            call_arguments(self.exercise, self.case, [
                 {"dtype": self.case.dtype, "shape": list(spec.shape), "offset": offset,
                  "strides": list(spec.geometry().strides)}
                 for spec, offset in zip(self.case.tensors, offsets, strict=True)
-            ]
+            ])["arguments"]
             for offsets in self.input_offsets
         ]  # fmt: skip
 
@@ -172,9 +175,8 @@ class Player:
 
     def prepare(self, pool: Pool, calls: int) -> None:
         """Have the worker make its views and warm up."""
-        message = {"kind": "prepare_round", "calls": pool.messages()[:calls], "warm_up": WARM_UP_CALLS,
-                   "options": [value for _, value in pool.case.options], "name": self.label}  # fmt: skip
-        self.ask(message)
+        self.ask({"kind": "prepare_round", "calls": pool.messages()[:calls], "warm_up": WARM_UP_CALLS,
+                  "name": self.label})  # fmt: skip
 
     def run_recorded(self) -> dict[str, Any]:
         """Run the prepared round without timing it; the answer lists its operators and launches."""

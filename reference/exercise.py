@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import TypeVar
 
 import torch
 from hypothesis.strategies import SearchStrategy
@@ -25,11 +26,16 @@ DTYPES: Mapping[str, torch.dtype] = {
 UNIT_ROUNDOFF: Mapping[str, float] = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 VALUE_CHECKS = ("aligned", "ragged", "strided", "extreme")
-CHECKS = (*VALUE_CHECKS, "compiles", "fused", "speed")
+# Every check there is. `gradient` belongs only to exercises that say what is differentiable.
+CHECKS = (*VALUE_CHECKS, "gradient", "compiles", "fused", "speed")
 
 LAYOUTS = ("contiguous", "offset", "padded", "sliced", "expanded", "transposed", "transposed_padded")
 
 Option = bool | int | float
+Shape = tuple[int, ...]
+Value = TypeVar("Value")
+Results = Tensor | tuple[Tensor, ...]
+Gradients = tuple[Tensor | None, ...]
 
 
 @dataclass(frozen=True)
@@ -159,44 +165,135 @@ class Mistake:
     """A wrong oracle: an output equal to it shows which mistake was made."""
 
     says: str
-    oracle: Callable[..., Tensor]
+    oracle: Callable[..., Results | Gradients]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One result of a call: its name in messages, its shape and its dtype."""
+
+    name: str
+    shape: Shape
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The backward of an exercise: what is differentiable, and what the errors of its gradients are proportional to.
+
+    The right gradients are not stated: they are autograd's, through the oracle in float64. `scale`, `rms_scale`,
+    `operand_scale` and the oracles of `mistakes` take what the forward's take, then the upstream gradient of each
+    output, and give a tuple: one tensor for each of `inputs`, None for one that the case lacks.
+    """
+
+    inputs: tuple[str, ...]
+    scale: Callable[..., Gradients]
+    reduction_length: Callable[..., int]
+    rms_scale: Callable[..., Gradients] | None = None
+    operand_scale: Callable[..., Gradients] | None = None
+    mistakes: Mapping[str, Mistake] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Exercise:
     """One exercise, declared in `reference/<id>.py` as `EXERCISE`.
 
-    `oracle`, `scale` and `rms_scale` take the input tensors in float64 and the case's options by position.
+    An entry point is called by position in the order of `arguments`, all names of its signature. Those in `options`
+    are numbers and flags, with the value that they have where a case names none; the others are tensors, of which a
+    case may lack those in `optional`: they are then None. Oracle, scales and baselines are called in the same way.
 
-    - oracle: the exact result, float64.
+    - oracle: the exact result, float64, for inputs in float64; a tuple where there are several.
     - scale: per output element the magnitude that its rounding errors are proportional to (the sum of absolute terms
-      of a sum), float64, broadcastable to the output.
+      of a sum), float64, broadcastable to the output; a tuple where there are several outputs.
     - rms_scale: for exercises with a dot product, the root of the sum of squared products: what the random errors of
       TF32 operands are proportional to.
-    - output_shape: the shape of the result for given input shapes.
+    - operand_scale: for exercises in which an intermediate result may be rounded to the inputs' dtype to be an operand
+      of a product, the sum of absolute terms that this rounding reaches.
+    - output_shape: the shape of the result for given input shapes, a tuple of shapes where there are several results.
+    - output_names, output_dtypes: names of several results in the order of the tuple, and the dtypes of those that
+      have not the inputs' dtype.
     - reduction_length: how many terms are summed for one output element.
     - cases: for a check of values, the strategy of (tensors, options) to draw.
     - edge_cases: for a check of values, the cases that are always judged first, small ones first; for `compiles`, the
       cases whose launches are compiled; for `fused`, cases so small that a good kernel reads each input once.
+      Cases of `gradient`, and of `compiles` where the backward is to be compiled, have the upstream gradients behind
+      the inputs: `dout` for the output `out`.
     - cost: the least work for given input shapes and element size in bytes.
     - baselines: by name, what a submission's speed is compared with; they take and give tensors of the case's dtype.
       `eager` is the formula in PyTorch operations; the grader adds `compile`, which is torch.compile of it.
     - mistakes: by pitfall name, the wrong oracles.
+    - gradient: the backward, where it is asked for.
+
+    `output_shape`, `reduction_length` and `cost` get an exercise's options as keyword arguments.
     """
 
     id: str
     arguments: tuple[str, ...]
-    oracle: Callable[..., Tensor]
-    scale: Callable[..., Tensor]
-    output_shape: Callable[[Sequence[tuple[int, ...]]], tuple[int, ...]]
-    reduction_length: Callable[[Sequence[tuple[int, ...]]], int]
+    oracle: Callable[..., Results]
+    scale: Callable[..., Results]
+    output_shape: Callable[..., Shape | tuple[Shape, ...]]
+    reduction_length: Callable[..., int]
     cases: Callable[[str], SearchStrategy[Inputs]]
     edge_cases: Callable[[str], Sequence[Inputs]]
-    cost: Callable[[Sequence[tuple[int, ...]], int], Cost]
-    baselines: Mapping[str, Callable[..., Tensor]]
-    rms_scale: Callable[..., Tensor] | None = None
+    cost: Callable[..., Cost]
+    baselines: Mapping[str, Callable[..., Results]]
+    rms_scale: Callable[..., Results] | None = None
+    operand_scale: Callable[..., Results] | None = None
     mistakes: Mapping[str, Mistake] = field(default_factory=dict)
-    checks: tuple[str, ...] = CHECKS
+    options: Mapping[str, Option] = field(default_factory=dict)
+    optional: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ("out",)
+    output_dtypes: Mapping[str, str] = field(default_factory=dict)
+    gradient: Gradient | None = None
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The checks that there are of this exercise, in order."""
+        return CHECKS if self.gradient else tuple(check for check in CHECKS if check != "gradient")
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The arguments that are tensors, optional ones included."""
+        return tuple(name for name in self.arguments if name not in self.options)
+
+    def bind(self, case: Case, tensors: Sequence[Value]) -> list[Value | Option | None]:
+        """What a call gets, by position. `tensors` stand for those of the case, in its order."""
+        given = dict(zip((spec.name for spec in case.tensors), tensors, strict=True))
+        return [given.get(name, self.options_of(case).get(name)) for name in self.arguments]
+
+    def options_of(self, case: Case) -> dict[str, Option]:
+        """Every option by name."""
+        return {**self.options, **dict(case.options)}
+
+    def shapes(self, case: Case) -> list[Shape]:
+        """The shapes of the inputs that the case has."""
+        return [spec.shape for spec in case.tensors if spec.name in self.arguments]
+
+    def outputs(self, case: Case) -> list[Output]:
+        """What a call gives back."""
+        shape = self.output_shape(self.shapes(case), **self.options_of(case))
+        shapes = shape if shape and isinstance(shape[0], tuple) else (shape,)
+        return [Output(name, size, self.output_dtypes.get(name, case.dtype))  # type: ignore[arg-type]
+                for name, size in zip(self.output_names, shapes, strict=False)]  # fmt: skip
+
+    def upstream(self, case: Case) -> list[str]:
+        """The names of the upstream gradients in a case, one an output; none where it asks for no gradient."""
+        names = [f"d{output.name}" for output in self.outputs(case)]
+        return names if names[0] in {spec.name for spec in case.tensors} else []
+
+    def gradients(self, case: Case) -> list[Output]:
+        """What the backward gives for a case with upstream gradients: `dx` like `x`, for each differentiable input."""
+        wanted = self.gradient.inputs if self.gradient and self.upstream(case) else ()
+        return [Output(f"d{spec.name}", spec.shape, case.dtype) for spec in case.tensors if spec.name in wanted]
+
+    def takes(self, case: Case) -> bool:
+        """Whether the tensors and options of a case are this exercise's."""
+        names = [spec.name for spec in case.tensors]
+        inputs = [name for name in self.tensors if name in names or name not in self.optional]
+        if set(dict(case.options)) - set(self.options) or names[: len(inputs)] != inputs:
+            return False
+        upstream = self.upstream(case) if case.check == "gradient" or len(names) > len(inputs) else []
+        return names == [*inputs, *upstream]
 
 
 @dataclass(frozen=True)

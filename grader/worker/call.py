@@ -92,15 +92,20 @@ class Worker:
 
     def call(self, message: protocol.Message) -> protocol.Message:
         """Call the entry point on the case in the arena and copy what it returns to the output region."""
+        from grader.worker import backward
         from grader.worker.operators import OperatorLog
 
         assert self._entry is not None, "the judge loads before it calls"
-        arguments = [self._view(tensor) for tensor in message["tensors"]]
+        arguments = self._arguments(message["arguments"])
+        upstream = [self._view(tensor) for tensor in message["upstream"]]
+        leaves = backward.require(arguments, message["differentiate"])
         log = OperatorLog()
         with self._backend.record(message["interpreter"]) as record:
             try:
                 with log:
-                    result = self._entry(*arguments, *message["options"])
+                    result = self._entry(*arguments)
+                    if upstream:
+                        result = backward.gradients(result, leaves, upstream)
                 self._backend.synchronize()
                 outputs = self._copy_out(result, message["outputs"])
                 self._backend.synchronize()
@@ -118,23 +123,23 @@ class Worker:
 
     def compile(self, message: protocol.Message) -> protocol.Message:
         """Call the entry point on tensors of the case's form with each launch turned into a compilation."""
-        import torch
-
-        from grader.worker import compiling
+        from grader.worker import backward, compiling
 
         assert self._entry is not None, "the judge loads before it calls"
-        arguments = []
-        for tensor in message["tensors"]:
-            size = 1 + _reach(tensor)
-            storage = torch.zeros(size, dtype=getattr(torch, tensor["dtype"]))
-            arguments.append(torch.as_strided(storage, tensor["shape"], tensor["strides"]))
+        arguments = [_zeros(each["tensor"]) if "tensor" in each else each["value"] for each in message["arguments"]]
+        upstream = [_zeros(tensor) for tensor in message["upstream"]]
+        leaves = backward.require(arguments, message["differentiate"])
         modules = [module for module in list(sys.modules.values())
                    if str(getattr(module, "__file__", None) or "").startswith(self._root)]  # fmt: skip
-        entry, options = self._entry, message["options"]
+        entry = self._entry
+
+        def call() -> None:
+            result = entry(*arguments)
+            if upstream:
+                backward.gradients(result, leaves, upstream)
+
         try:
-            kernels = compiling.compile_call(
-                lambda: entry(*arguments, *options), modules, message["targets"], timeout_s=message["timeout_s"]
-            )
+            kernels = compiling.compile_call(call, modules, message["targets"], timeout_s=message["timeout_s"])
         except compiling.CallFailed as error:
             return {"kind": "call_failed", "message": error.message[:MAX_TEXT], "file": error.file, "line": error.line}
         except compiling.CompilerUnavailable as error:
@@ -156,7 +161,7 @@ class Worker:
 
         assert self._entry is not None, "the judge loads before it calls"
         self._round = None  # frees the outputs of the last one
-        calls = [[*map(self._view, tensors), *message["options"]] for tensors in message["calls"]]
+        calls = [self._arguments(arguments) for arguments in message["calls"]]
         scratch = [[value.clone() if hasattr(value, "clone") else value for value in calls[0]]] * message["warm_up"]
         try:
             self._round = Round(self._entry, calls, scratch, message["name"])
@@ -192,6 +197,10 @@ class Worker:
                 self._region(offset, message["bytes"]).view(dtype).view(value.shape).copy_(value.detach())
         self._backend.synchronize()
         return {"kind": "done"}
+
+    def _arguments(self, messages: list[dict[str, Any]]) -> list[Any]:
+        """What the entry point is called with: views into the arena, and values."""
+        return [self._view(each["tensor"]) if "tensor" in each else each["value"] for each in messages]
 
     def _view(self, tensor: dict[str, Any]) -> Any:
         import torch
@@ -265,6 +274,14 @@ def serve(channel: socket.socket, arena_fd: int, arena_size: int) -> None:
 def _reach(tensor: dict[str, Any]) -> int:
     """Elements between the first and the last element of a view."""
     return sum((size - 1) * stride for size, stride in zip(tensor["shape"], tensor["strides"], strict=True))
+
+
+def _zeros(tensor: dict[str, Any]) -> Any:
+    """A tensor of this form that is not in the arena."""
+    import torch
+
+    storage = torch.zeros(1 + _reach(tensor), dtype=getattr(torch, tensor["dtype"]))
+    return torch.as_strided(storage, tensor["shape"], tensor["strides"])
 
 
 def _cut(facts: dict[str, Any]) -> dict[str, Any]:
