@@ -40,6 +40,16 @@ def _judge_counts(exercise: Exercise, case: Case, verdict: Verdict, limits: Fuse
     moved = evidence["bytes_loaded"] + evidence["bytes_stored"] + by_torch
     launches = evidence["launch_count"] + sum(operator["calls"] for operator in moving)
     facts = {**evidence, "bytes_moved": moved, "least_bytes": least, "launches_with_torch": launches}
+    if limits.memory is not None and evidence["allocated_bytes"] > limits.memory * least:
+        return Verdict(
+            Status.TOO_SLOW,
+            f"the call allocates {evidence['allocated_bytes']} bytes, allowed {limits.memory * least:.0f} "
+            f"({limits.memory:g} × the least traffic, {least}); the largest tensor has the shape "
+            f"{evidence['largest_allocated']} — {case.describe()}",
+            "Keep intermediate results in registers, tile by tile: memory may grow with the size of the inputs and "
+            "outputs, not with their product.",
+            str(case), facts,
+        )  # fmt: skip
     if launches <= limits.launches and moved <= limits.traffic * least:
         return Verdict(Status.PASSED, evidence=facts)
     what = "1 launch moves" if launches == 1 else f"{launches} launches move"

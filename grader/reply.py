@@ -99,6 +99,8 @@ class CallReply(_Fact):
     error: ErrorReply | None = None
     record: Record
     operators: list[Operator] = Field(max_length=32)
+    allocated_bytes: Count
+    largest_allocated: list[Count] = Field(max_length=16)
     threads: Count
 
     @property
@@ -120,6 +122,8 @@ class CallReply(_Fact):
             "bytes_loaded": record.bytes_loaded,
             "bytes_stored": record.bytes_stored,
             "operators": [operator.model_dump() for operator in self.operators[:8]],
+            "allocated_bytes": self.allocated_bytes,
+            "largest_allocated": self.largest_allocated,
         }
         if record.warnings:
             facts["warnings"] = record.warnings[:8]

@@ -60,10 +60,15 @@ class ToleranceException(_Model):
 
 
 class Fused(_Model):
-    """What a call may take, on the small cases of the check `fused`. `traffic` is a multiple of the least bytes."""
+    """What a call may take, on the small cases of the check `fused`.
+
+    `traffic`, bytes moved, and `memory`, bytes allocated, are multiples of the least bytes moved. Without `memory` a
+    call may allocate what it likes.
+    """
 
     launches: int = Field(default=1, ge=1)
     traffic: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.1
+    memory: Positive | None = None
 
 
 class Thresholds(_Model):

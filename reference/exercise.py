@@ -29,7 +29,7 @@ VALUE_CHECKS = ("aligned", "ragged", "strided", "extreme")
 # Every check there is. `gradient` belongs only to exercises that say what is differentiable.
 CHECKS = (*VALUE_CHECKS, "gradient", "compiles", "fused", "speed")
 
-LAYOUTS = ("contiguous", "offset", "padded", "sliced", "expanded", "transposed", "transposed_padded")
+LAYOUTS = ("contiguous", "offset", "padded", "sliced", "expanded", "transposed", "transposed_padded", "heads_inside")
 
 Option = bool | int | float
 Shape = tuple[int, ...]
@@ -73,6 +73,7 @@ class TensorSpec:
         - sliced: every second element of the last dimension, starting at the second.
         - expanded: one row (the first dimension) repeated with stride 0.
         - transposed: the last two dimensions swapped in memory; transposed_padded: and with longer rows in memory.
+        - heads_inside: the second and third of four dimensions swapped in memory, as a projection leaves its heads.
         """
         shape = self.shape
         if self.layout == "contiguous" or not shape:
@@ -94,6 +95,9 @@ class TensorSpec:
             memory = (*shape[:-2], shape[-1], shape[-2] + extra)
             strides = _row_major(memory)
             return Geometry((*strides[:-2], strides[-1], strides[-2]), 0, prod(memory), shape)
+        if self.layout == "heads_inside" and len(shape) == 4:
+            batch, heads, sequence, last = _row_major((shape[0], shape[2], shape[1], shape[3]))
+            return Geometry((batch, sequence, heads, last), 0, self.numel, shape)
         raise ValueError(f"layout {self.layout!r} does not exist for shape {list(shape)}; known: {', '.join(LAYOUTS)}")
 
     def __str__(self) -> str:

@@ -81,9 +81,17 @@ def some_minus_inf(shape: tuple[int, ...], generator: Generator) -> Tensor:
     return values.masked_fill(drop, -torch.inf)
 
 
+def masked_rows(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """As `some_minus_inf`, but every third row whole: what has no score at all must not become NaN."""
+    values = some_minus_inf(shape, generator)
+    if len(shape) >= 2:
+        values[..., ::3, :] = -torch.inf
+    return values
+
+
 RECIPES: Mapping[str, Callable[[tuple[int, ...], Generator], Tensor]] = {
     recipe.__name__: recipe
-    for recipe in (normal, shifted, negative, large, wide, tiny, equal, spike, cancelling, some_minus_inf)
+    for recipe in (normal, shifted, negative, large, wide, tiny, equal, spike, cancelling, some_minus_inf, masked_rows)
 }
 
 

@@ -119,7 +119,13 @@ class Worker:
         facts: dict[str, Any] = asdict(record)
         for name in ("launches", "faults", "warnings"):
             facts[name] = facts[name][:MAX_LIST]
-        return {"record": facts, "operators": log.summary(MAX_LIST), "threads": threading.active_count()}
+        return {
+            "record": facts,
+            "operators": log.summary(MAX_LIST),
+            "allocated_bytes": log.allocated_bytes,
+            "largest_allocated": log.largest_allocated,
+            "threads": threading.active_count(),
+        }
 
     def compile(self, message: protocol.Message) -> protocol.Message:
         """Call the entry point on tensors of the case's form with each launch turned into a compilation."""

@@ -9,7 +9,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's class has no types
-    """Counts operators by name: calls, the elements of their largest tensor, and the bytes of all their tensors."""
+    """Counts operators by name: calls, the elements of their largest tensor, and the bytes of all their tensors.
+
+    `allocated_bytes` adds up what is new memory in their results, `largest_allocated` has the shape of the most of it.
+    """
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -19,6 +22,9 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._seen: dict[str, list[int]] = {}
+        self.allocated_bytes = 0
+        self.largest_allocated: list[int] = []
+        self._largest_bytes = -1
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operator and note it."""
@@ -30,7 +36,17 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
         count[0] += 1
         count[1] = max([count[1], *(tensor.numel() for tensor in tensors)])
         count[2] += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        self._note_new(args, results)
         return result
+
+    def _note_new(self, args: Any, results: Any) -> None:
+        known = {value.untyped_storage().data_ptr() for value in args if isinstance(value, torch.Tensor)}
+        for value in results:
+            if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() not in known:
+                size = value.untyped_storage().nbytes()
+                self.allocated_bytes += size
+                if size > self._largest_bytes:
+                    self._largest_bytes, self.largest_allocated = size, list(value.shape)[:16]
 
     def summary(self, most: int) -> list[dict[str, Any]]:
         """The operators with the largest tensors first."""

@@ -1,0 +1,1 @@
+"""What the exercise `flash_attention` consists of beside its cases: formula, errors, mistakes."""
