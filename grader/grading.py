@@ -139,7 +139,7 @@ class Grading:
             ]
             cases = [self.case] if self.case is not None else listed
             if item.check == "compiles":
-                return judge_compiles(caller, cases, self.rubric.targets)
+                return judge_compiles(caller, cases, self.rubric.targets_of(item.exercise))
             if item.check == "fused":
                 return judge_fused(verdict_on, exercise, cases, self.rubric.exercises[item.exercise].fused)
             if self.case is not None:

@@ -19,6 +19,7 @@ from .errors import RubricError
 
 DtypeName = Literal["float32", "float16", "bfloat16"]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Target = Annotated[int, Field(ge=75, le=130)]  # a compute capability
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -110,6 +111,7 @@ class ExerciseRubric(_Model):
     entry: str | None = Field(default=None, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
     weights: Mapping[str, Weight] | None = None
     dtypes: tuple[DtypeName, ...] | None = Field(default=None, min_length=1)
+    targets: tuple[Target, ...] | None = Field(default=None, min_length=1)
     tf32: bool | None = None
     fused: Fused = Fused()
     speed: tuple[Benchmark, ...] = ()
@@ -125,7 +127,7 @@ class Rubric(_Model):
     dtypes: tuple[DtypeName, ...] = Field(default=("float32", "float16", "bfloat16"), min_length=1)
     weights: Mapping[str, Weight]
     tf32: bool = True
-    targets: tuple[Annotated[int, Field(ge=75, le=130)], ...] = Field(default=(80, 90), min_length=1)
+    targets: tuple[Target, ...] = Field(default=(80, 90), min_length=1)
     cases: Cases = Cases()
     limits: Limits = Limits()
     exercises: Mapping[str, ExerciseRubric] = Field(min_length=1)
@@ -177,6 +179,10 @@ class Rubric(_Model):
     def dtypes_of(self, exercise_id: str) -> tuple[str, ...]:
         """The dtypes an exercise is graded in."""
         return self.exercises[exercise_id].dtypes or self.dtypes
+
+    def targets_of(self, exercise_id: str) -> tuple[int, ...]:
+        """The compute capabilities that an exercise's kernels are compiled for."""
+        return self.exercises[exercise_id].targets or self.targets
 
     def tf32_of(self, exercise_id: str) -> bool:
         """Whether float32 products of an exercise may use TF32."""
