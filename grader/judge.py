@@ -256,7 +256,9 @@ def _judge_values(exercise: Exercise, case: Case, output: Tensor, inputs: Sequen
         return Verdict(Status.PASSED, evidence=evidence)
     where = ", ".join(map(str, mismatch.index))
     at = ""
-    if inputs[0].shape == output.shape and exercise.reduction_length([output.shape], **exercise.options_of(case)) == 1:
+    if exercise.reduction_length(exercise.shapes(case), **exercise.options_of(case)) == 1 and not exercise.gradients(
+        case
+    ):
         at = f" at {exercise.arguments[0]}[{where}] = {float(inputs[0][mismatch.index]):.6g}"
     message = (
         f"{expected.output.name}[{where}] = {mismatch.seen:.6g}{at}, expected {mismatch.expected:.6g} "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import reference
 from grader.machine import Machine
 from grader.rubric import Limits
-from reference.exercise import DTYPES
 from tests.corpus import CHECKS, ROOT, Entry, compile_small_cases, entries, grade
 
 ENTRIES = list(entries())
@@ -37,7 +37,7 @@ def test_a_submission_gets_its_status(entry: Entry, machine: Machine):
 
 
 def test_there_are_enough_right_and_wrong_ones():
-    for exercise in ("gelu", "softmax", "row_sum", "matmul_relu"):
+    for exercise in reference.exercise_ids():
         of_exercise = [e for e in ENTRIES if e.folder.name == exercise]
         right = [e for e in of_exercise if all(status == ("passed",) for status in e.expected.values())]
         assert len(right) >= 2
@@ -46,14 +46,13 @@ def test_there_are_enough_right_and_wrong_ones():
 
 def test_there_are_enough_that_fail_compiles_or_fused_only():
     for check, status, least in (("compiles", "compile_failed", 8), ("fused", "too_slow", 6)):
-        others = [c for c in CHECKS if c != check]
         only = [
             e
             for e in ENTRIES
-            if all(e.expected[other, dtype] == ("passed",) for other in others for dtype in DTYPES)
+            if all(statuses == ("passed",) for (other, _), statuses in e.expected.items() if other != check)
             and e.expected[check, "float16"] == (status,)
         ]
-        assert len({e.exercise for e in only}) == 4
+        assert len({e.exercise for e in only}) >= 4
         assert len(only) >= least
 
 
