@@ -13,7 +13,6 @@ from reference.exercise import Case, Exercise
 from .compare import compare
 from .expected import Expected, mistakes_of, wrong_outputs
 
-
 CLOSER = 50
 
 

@@ -296,8 +296,8 @@ class Exercise:
         inputs = [name for name in self.tensors if name in names or name not in self.optional]
         if set(dict(case.options)) - set(self.options) or names[: len(inputs)] != inputs:
             return False
-        upstream = self.upstream(case) if case.check == "gradient" or len(names) > len(inputs) else []
-        return names == [*inputs, *upstream]
+        upstream = self.upstream(case)
+        return names == [*inputs, *upstream] and (case.check != "gradient" or bool(upstream))
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def cases(draw: st.DrawFn, check: str) -> Inputs:
     heads = draw(st.integers(1, pairs // batch))
     causal, backward = draw(st.booleans()), check == "gradient"
     bias = None if aligned else draw(st.sampled_from([None, (1, 1), (batch, 1), (1, heads), (batch, heads)]))
-    recipes = ("normal", "normal", draw(st.sampled_from(("normal", "shifted"))), "normal")
+    recipes: tuple[str, ...] = ("normal", "normal", draw(st.sampled_from(("normal", "shifted"))), "normal")
     if check == "extreme":
         *recipes_, causal = draw(st.sampled_from(EXTREME))
         recipes = (*recipes_[:3], recipes_[3] or "normal")

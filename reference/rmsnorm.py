@@ -143,7 +143,7 @@ def edge_cases(check: str) -> Sequence[Inputs]:
     if check == "fused":
         return [_case((16, 512))]
     if check == "aligned":
-        shapes = ((16, 64), (4, 1024), (2, 2, 4096), (1, 16384), (128, 128))
+        shapes: Sequence[Shape] = ((16, 64), (4, 1024), (2, 2, 4096), (1, 16384), (128, 128))
         return [_case(shape, eps=EPS[number % len(EPS)]) for number, shape in enumerate(shapes)]
     if check == "ragged":
         shapes = (

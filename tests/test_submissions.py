@@ -7,6 +7,7 @@ import pytest
 import reference
 from grader.machine import Machine
 from grader.rubric import Limits
+from reference.exercise import DTYPES
 from tests.corpus import CHECKS, ROOT, Entry, compile_small_cases, entries, grade
 
 ENTRIES = list(entries())
@@ -22,12 +23,14 @@ def machine():
 
 @pytest.mark.parametrize("entry", [e for e in ENTRIES if e.folder.parent.name != "misbehaving"], ids=str)
 def test_a_submission_gets_its_status(entry: Entry, machine: Machine):
-    verdicts = grade(entry, machine, checks=WITHOUT_COMPILING, generated=4, shrink_s=0.01)
+    # Interpreting attention is slow: what is wrong with one in one dtype.
+    dtypes = ["float16"] if entry.exercise == "flash_attention" and not entry.right else list(DTYPES)
+    verdicts = grade(entry, machine, dtypes, WITHOUT_COMPILING, generated=4, shrink_s=0.01)
     # Compiling is slow: in one dtype, and on every case only where expected.yaml says something about it.
     if entry.states_compiles:
         verdicts |= grade(entry, machine, ["float16"], ["compiles"])
-    else:
-        verdicts["compiles", "float16"] = compile_small_cases(entry, machine, "float16", target=90)
+    elif (compiled := compile_small_cases(entry, machine, "float16", target=90)) is not None:
+        verdicts["compiles", "float16"] = compiled
     wrong = {
         key: f"{verdict.status}: {verdict.message}, expected {' or '.join(entry.expected[key])}"
         for key, verdict in verdicts.items()
