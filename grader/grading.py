@@ -260,7 +260,8 @@ def _parse_case(text: str) -> Case:
     except (ValueError, KeyError) as error:
         raise SelectionError(f"--reproduce: {error.args[0]}") from None
     if not exercise.takes(case):
-        raise SelectionError(f"--reproduce: {case.exercise} takes {', '.join(exercise.arguments)}")
+        upstream = ["the gradient dout of its result"] if case.check == "gradient" else []
+        raise SelectionError(f"--reproduce: {case.exercise} takes {', '.join([*exercise.arguments, *upstream])}")
     return case
 
 

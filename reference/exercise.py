@@ -297,7 +297,7 @@ class Exercise:
         if set(dict(case.options)) - set(self.options) or names[: len(inputs)] != inputs:
             return False
         upstream = self.upstream(case)
-        return names == [*inputs, *upstream] and (case.check != "gradient" or bool(upstream))
+        return names == [*inputs, *upstream] and bool(upstream or case.check != "gradient" or not self.gradient)
 
 
 @dataclass(frozen=True)
