@@ -27,6 +27,7 @@ from .rubric import LoadedRubric
 from .scoring import PREREQUISITES, ItemScore, score, total
 from .search import Outcome, Search
 from .submission import Submission
+from .threads import guard_ast_parse
 from .verdict import Status, Verdict
 
 # Runs the rounds of a timed item: (before, timed, after, number), as pytest-benchmark does.
@@ -79,6 +80,7 @@ class Grading:
 
     def start(self) -> None:
         """Begin to judge everything that is not timed, a few items at a time; `grade` waits for what it wants."""
+        guard_ast_parse()
         for item in self.items:
             if item.check != "speed":
                 self._ahead[item] = self._pool.submit(self._judge, item)
