@@ -168,3 +168,4 @@ def test_a_wrong_gradient_can_be_shown_again(machine):
     rubric = rubric_for(entry.exercise, entry.file)
     again = Grading(rubric, Submission(entry.folder), machine, Selection(reproduce=first.case))
     assert [again.grade(item).verdict.message for item in again.items] == [first.message]
+    again.close()
