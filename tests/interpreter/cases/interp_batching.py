@@ -110,11 +110,12 @@ def test_submissions(path):
 
 
 def test_share_that_runs_together(capsys):
-    launches = [o for kind, o in interp_modes.log if kind == "launch" and o.programs > 1]
+    # Atomics are never batched, by rule; how many the corpus has says nothing of what could have been.
+    launches = [o for kind, o in interp_modes.log if kind == "launch" and o.programs > 1 and o.reason != "atomics"]
     share = sum(o.together for o in launches) / sum(o.programs for o in launches)
     with capsys.disabled():
         print("", interp_modes.table(), f"{share:.1%} of {sum(o.programs for o in launches)} programs", sep="\n")
-    assert share > 0.8
+    assert share > 0.85
 
 
 # ---------------------------------------------------------------- where programs part
