@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from . import result as results
 from .compiles import judge_compiles
 from .errors import InfrastructureError, SelectionError
 from .fused import judge_fused
-from .items import Item, items_of
+from .items import Item, Rounds, items_of
 from .judge import Caller, Target
 from .machine import Machine
 from .rubric import LoadedRubric
@@ -29,9 +29,6 @@ from .search import Outcome, Search
 from .submission import Submission
 from .threads import guard_ast_parse
 from .verdict import Status, Verdict
-
-# Runs the rounds of a timed item: (before, timed, after, number), as pytest-benchmark does.
-Rounds = Callable[[Callable[[], None], Callable[[], None], Callable[[], None], int], None]
 
 
 @dataclass(frozen=True)

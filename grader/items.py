@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from .errors import SelectionError
 from .rubric import Benchmark, Rubric
 from .scoring import item_maximum
+
+# Runs the rounds of a timed item: (before, timed, after, number), as pytest-benchmark does.
+Rounds = Callable[[Callable[[], None], Callable[[], None], Callable[[], None], int], None]
 
 
 @dataclass(frozen=True)

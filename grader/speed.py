@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from .device import Device
 from .errors import InfrastructureError
 from .expected import expected_outputs
 from .failures import gone_verdict, raised_verdict
+from .items import Rounds
 from .judge import Caller, Target
 from .reply import MalformedReplyError, parse_error, parse_reply
 from .runner import Worker, WorkerGone
@@ -54,10 +54,6 @@ class SpeedRun:
     floor: float
     target: float
     tolerance: Tolerance
-
-
-# Runs `timed` once a round, between `before` and `after`: (before, timed, after, number of rounds).
-Rounds = Callable[[Callable[[], None], Callable[[], None], Callable[[], None], int], None]
 
 
 def judge_speed(zygote: Zygote, target: Target, run: SpeedRun, device: Device, seed: int, rounds: Rounds) -> Verdict:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ..grading import Grading, Rounds
-from ..items import Item
+from ..grading import Grading
+from ..items import Item, Rounds
 from ..verdict import Status, Verdict
 from .terminal import explain
 
