@@ -111,7 +111,7 @@ def duel(item: Item, grading: Grading, calls: int | None = None) -> Verdict:
     """A fresh duel; `calls` fixes the calls of a round."""
     if calls is None:
         return grading.grade(item, in_a_loop).verdict
-    with mock.patch.object(timing.Duel, "_calls_needed", lambda self: min(calls, self._pool.calls)):
+    with mock.patch.object(timing.Duel, "_calls_needed", lambda self, _: min(calls, self._pool.calls)):
         return grading.grade(item, in_a_loop).verdict
 
 

@@ -64,8 +64,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Launch the worker side early, and leave a result from the first moment on."""
     if not session.config.option.collectonly:
         session.config.stash[_MACHINE].start()
-        session.config.stash[_GRADING].start()
         _write(session.config)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin to judge what is selected."""
+    if not session.config.option.collectonly:
+        session.config.stash[_GRADING].start([item.callspec.params["item"] for item in session.items])  # type: ignore[attr-defined]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

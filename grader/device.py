@@ -31,6 +31,9 @@ LOCK_TIMEOUT_S = 900.0
 IDLE_BYTES = 256 << 20
 IDLE_COPIES = 60
 IDLE_FACTOR = 1.25
+# NVML's reasons "hardware slowdown", "software thermal", "hardware thermal", "power brake". The power cap is none:
+# large products always run at it, the baseline's as well.
+THROTTLED = 0x08 | 0x20 | 0x40 | 0x80
 PROBE_BYTES = 1 << 30
 PROBE_SIZE = 4096
 
@@ -94,6 +97,16 @@ class Device:
     @cached_property
     def _idle_target(self) -> torch.Tensor:
         return torch.zeros(IDLE_BYTES, dtype=torch.uint8, device="cuda")
+
+    def is_throttled(self) -> bool:
+        """Whether the device lowers its clocks because of heat or its power supply; False where NVML is missing."""
+        if pynvml is None:
+            return False
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlInit()
+            reasons = pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(_handle(self.uuid))
+            return bool(reasons & THROTTLED)
+        return False
 
     def state(self) -> dict[str, Any]:
         """Clocks in MHz, temperature in °C, power in W, throttle reasons and other processes, as NVML gives them."""

@@ -30,6 +30,8 @@ from .submission import Submission
 from .threads import guard_ast_parse
 from .verdict import Status, Verdict
 
+COMPILER_S = 20.0
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -75,10 +77,12 @@ class Grading:
         self._pool = ThreadPoolExecutor(max_workers=_jobs(), thread_name_prefix="judge")
         self._ahead: dict[Item, Future[Judged]] = {}
 
-    def start(self) -> None:
-        """Begin to judge everything that is not timed, a few items at a time; `grade` waits for what it wants."""
+    def start(self, items: Sequence[Item]) -> None:
+        """Begin to judge all of these that are not timed, a few at a time; `grade` waits for what it wants."""
         guard_ast_parse()
-        for item in self.items:
+        if any(item.check == "speed" for item in items) and (timed := self._timed_cases()):
+            self._machine.peers(timed)
+        for item in items:
             if item.check != "speed":
                 self._ahead[item] = self._pool.submit(self._judge, item)
 
@@ -152,7 +156,8 @@ class Grading:
             self.rubric.file_of(exercise.id),
             self.rubric.entry_of(exercise.id),
             tf32=self.rubric.tf32_of(exercise.id),
-            case_timeout_s=self.rubric.cases.case_timeout_s,
+            # On a GPU the compiler runs within the call, and again for a shape that it specialises for.
+            case_timeout_s=self.rubric.cases.case_timeout_s + (COMPILER_S if device == "cuda" else 0.0),
             device=device,
         )
 
@@ -164,9 +169,7 @@ class Grading:
         from .speed import SpeedRun, judge_speed
 
         assert item.benchmark is not None
-        specs = zip(exercise.tensors, item.benchmark.sizes, strict=False)
-        case = Case(item.exercise, item.check, item.dtype, tuple(TensorSpec(name, shape) for name, shape in specs),
-                    options=tuple(item.benchmark.options.items()))  # fmt: skip
+        case = _timed_case(item)
         device = self._machine.device
         thresholds = item.benchmark.thresholds(device.name)
         run = SpeedRun(
@@ -174,7 +177,21 @@ class Grading:
         )
         with device.locked():
             target = self._target(exercise, "cuda")
-            return judge_speed(self._machine.gpu, target, run, device, self.seed, rounds)
+            peers = self._machine.peers(self._timed_cases())
+            verdict = judge_speed(self._machine.gpu, target, run, device, peers, self.seed, rounds)
+        if "nvtx_range" in verdict.evidence:
+            verdict.evidence["profile"] = self._profile_command(item, verdict.evidence["nvtx_range"])
+        return verdict
+
+    def _profile_command(self, item: Item, nvtx_range: str) -> str:
+        """The command that shows one timed launch of an item to Nsight Compute."""
+        # ncu follows a process that is started, not one that is forked.
+        graded = [*self._command, "--exercise", item.exercise, "--spawn-workers", "-k", "speed"]
+        options = ["--clock-control", "none", "--target-processes", "all", "--launch-count", "1"]
+        return shlex.join(["ncu", "--nvtx", "--nvtx-include", nvtx_range, *options, *graded])
+
+    def _timed_cases(self) -> list[Case]:
+        return [_timed_case(item) for item in self.items if item.benchmark is not None and self._machine.has_gpu]
 
     def reproduce(self, verdict: Verdict) -> str:
         """The command that judges the verdict's case again, "" where there is none."""
@@ -252,6 +269,14 @@ class Grading:
         )
 
 
+def _timed_case(item: Item) -> Case:
+    """The case of an item that is timed: the benchmark's sizes and options."""
+    assert item.benchmark is not None
+    specs = zip(reference.load(item.exercise).tensors, item.benchmark.sizes, strict=False)
+    return Case(item.exercise, item.check, item.dtype, tuple(TensorSpec(name, shape) for name, shape in specs),
+                options=tuple(item.benchmark.options.items()))  # fmt: skip
+
+
 def _parse_case(text: str) -> Case:
     try:
         case = Case.parse(text)
@@ -266,7 +291,7 @@ def _parse_case(text: str) -> Case:
 
 def _jobs() -> int:
     """Items judged at a time: a judge's thread and a worker use about one core together."""
-    return max(2, min(4, (os.cpu_count() or 2) // 2))
+    return max(2, min(8, (os.cpu_count() or 2) // 2))
 
 
 def _now() -> str:

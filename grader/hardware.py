@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from reference.exercise import Cost
 
@@ -55,4 +56,17 @@ def limits(name: str, measured_gb_s: float, measured_tflop_s: float) -> Gpu:
 
 def least_time_us(cost: Cost, dtype: str, gpu: Gpu) -> float:
     """The time that moving the bytes and doing the arithmetic takes at least, in µs: the larger of the two."""
-    return max(cost.bytes_moved / gpu.bandwidth_gb_s / 1e3, cost.flops / gpu.tflop_s[dtype] / 1e6)
+    return max(_memory_us(cost, gpu), _arithmetic_us(cost, dtype, gpu))
+
+
+def bound_by(cost: Cost, dtype: str, gpu: Gpu) -> Literal["memory", "arithmetic"]:
+    """Which of the two takes longer."""
+    return "memory" if _memory_us(cost, gpu) >= _arithmetic_us(cost, dtype, gpu) else "arithmetic"
+
+
+def _memory_us(cost: Cost, gpu: Gpu) -> float:
+    return cost.bytes_moved / gpu.bandwidth_gb_s / 1e3
+
+
+def _arithmetic_us(cost: Cost, dtype: str, gpu: Gpu) -> float:
+    return cost.flops / gpu.tflop_s[dtype] / 1e6

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import torch
 
+from reference.exercise import Case
+
 from .errors import SelectionError
+from .peers import Peers
 from .rubric import Limits
 from .zygote import Zygote
 
@@ -26,6 +30,7 @@ class Machine:
         self.has_gpu = choice != "cpu" and torch.cuda.is_available()
         self.interpreter = Zygote(limits)
         self.gpu = Zygote(limits, "gpu", spawn=spawn) if self.has_gpu else None
+        self._peers: Peers | None = None
 
     @property
     def values(self) -> Zygote:
@@ -56,6 +61,12 @@ class Machine:
 
         return Device.current()
 
+    def peers(self, cases: Sequence[Case]) -> Peers:
+        """What times the baselines beside the submission; the first call starts it, for all cases to come."""
+        if self._peers is None:
+            self._peers = Peers(cases)
+        return self._peers
+
     def start(self) -> None:
         """Launch the processes without waiting for them."""
         self.values.start()
@@ -67,3 +78,5 @@ class Machine:
         for zygote in (self.interpreter, self.gpu):
             if zygote is not None:
                 zygote.close()
+        if self._peers is not None:
+            self._peers.close()

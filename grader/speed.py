@@ -20,6 +20,7 @@ from .expected import expected_outputs
 from .failures import gone_verdict, raised_verdict
 from .items import Rounds
 from .judge import Caller, Target
+from .peers import Peers
 from .reply import MalformedReplyError, parse_error, parse_reply
 from .runner import Worker, WorkerGone
 from .submission import Sources
@@ -56,20 +57,22 @@ class SpeedRun:
     tolerance: Tolerance
 
 
-def judge_speed(zygote: Zygote, target: Target, run: SpeedRun, device: Device, seed: int, rounds: Rounds) -> Verdict:
+def judge_speed(zygote: Zygote, target: Target, run: SpeedRun, device: Device, peers: Peers, seed: int,
+                rounds: Rounds) -> Verdict:  # fmt: skip
     """Time the submission against the baseline. The verdict's evidence has `credit` and every number behind it."""
-    with ExitStack() as stack:
+    peers.wait()
+    with ExitStack() as stack, ExitStack() as submitted:
         # The baseline and the memory first: nothing that the submission does when it is loaded can be in their way.
         baseline = _player(stack, zygote, baseline_target(target, run.baseline), run.case, run.baseline)
         if isinstance(baseline, Verdict):
             raise InfrastructureError(f"the baseline does not load: {baseline.message}")
         pool = Pool.allocate(target.exercise, run.case, MOST_CALLS)
         stack.callback(pool.memory.close)
-        submission = _player(stack, zygote, target, run.case, "student")
+        submission = _player(submitted, zygote, target, run.case, "student")
         if isinstance(submission, Verdict):
             return submission
         try:
-            return _duel(target.exercise, run, device, pool, baseline, submission, seed, rounds)
+            return _duel(target.exercise, run, device, peers, pool, baseline, submission, seed, rounds)
         except TimingError as error:
             if error.player == submission.name:
                 return _failed(error.reply, submission.worker)
@@ -79,14 +82,15 @@ def judge_speed(zygote: Zygote, target: Target, run: SpeedRun, device: Device, s
         except BusyError as error:
             problem = str(error)
         # Whose fault it was shows once the submission's processes are gone.
-        submission.worker.close()
+        submitted.close()
         if not device.is_idle():
             raise InfrastructureError(f"{problem}; the GPU is busy with other work ({device.state()})")
         try:
             baseline = _player(stack, zygote, baseline_target(target, run.baseline), run.case, run.baseline)
             assert isinstance(baseline, Player)
             baseline.attach(pool)
-            baseline.prepare(pool, 2)
+            baseline.calls = 2
+            baseline.prepare(pool)
             baseline.run()
         except TimingError as error:
             raise InfrastructureError(f"the baseline failed: {error.reply}") from None
@@ -121,14 +125,15 @@ def baseline_target(target: Target, name: str) -> Target:
                   tf32=target.tf32, case_timeout_s=120.0, private_cache=True)  # fmt: skip
 
 
-def _duel(exercise: Exercise, run: SpeedRun, device: Device, pool: Pool, baseline: Player, submission: Player,
-          seed: int, rounds: Rounds) -> Verdict:  # fmt: skip
+def _duel(exercise: Exercise, run: SpeedRun, device: Device, peers: Peers, pool: Pool, baseline: Player,
+          submission: Player, seed: int, rounds: Rounds) -> Verdict:  # fmt: skip
     duel = Duel(
         baseline,
         submission,
         pool,
         lambda call, inputs: _complaint(exercise, run, pool.output(call), inputs),
         device.is_idle,
+        device.is_throttled,
         seed,
     )
     if (hopeless := _hopeless(run, duel)) is not None:
@@ -155,28 +160,7 @@ def _duel(exercise: Exercise, run: SpeedRun, device: Device, pool: Pool, baselin
     if duel.complaint is not None:
         return Verdict(Status.WRONG_VALUES, f"{duel.complaint} — {run.case.describe()}")
     states = [before, device.state()]
-    return _verdict(exercise, run, device, duel, states, _other_baselines_us(exercise, run, pool, duel.calls))
-
-
-def _other_baselines_us(exercise: Exercise, run: SpeedRun, pool: Pool, calls: int) -> dict[str, float]:
-    """The other baselines' time per call in µs, for comparison only: by CUDA events, in the judge's own process."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
-    chosen = exercise.baselines.get(run.baseline)
-    times = {}
-    pool.refill(calls)  # arithmetic on the NaN that is left there would draw less power, and so be faster
-    for name, baseline in exercise.baselines.items():
-        if baseline is not chosen:
-            for record in (False, True):
-                start.record()
-                for call in range(calls):
-                    tensors = [pool.input(call, index) for index in range(len(run.case.tensors))]
-                    baseline(*exercise.bind(run.case, tensors))
-                end.record()
-                torch.cuda.synchronize()
-                if record:
-                    times[name] = 1e3 * float(start.elapsed_time(end)) / calls
-    torch.cuda.empty_cache()
-    return times
+    return _verdict(exercise, run, device, duel, states, peers.times_us(run.case))
 
 
 def _hopeless(run: SpeedRun, duel: Duel) -> Verdict | None:
@@ -207,7 +191,7 @@ def _complaint(exercise: Exercise, run: SpeedRun, output: torch.Tensor, kept: li
 
 
 def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, states: list[dict[str, Any]],
-             others_us: dict[str, float]) -> Verdict:  # fmt: skip
+             peers_us: dict[str, float | str]) -> Verdict:  # fmt: skip
     measured = statistics.speedup(duel.baseline.seconds, duel.submission.seconds)
     credit, borderline = statistics.credit(measured, run.floor, run.target)
     element_bytes = DTYPES[run.case.dtype].itemsize
@@ -221,19 +205,18 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, stat
         "speedup": measured.median, "low": measured.low, "high": measured.high,
         "floor": run.floor, "target": run.target, "baseline": run.baseline,
         "time_us": time_us, "baseline_us": times_us[duel.baseline.name], "least_us": least_us,
-        "baselines_us": {run.baseline: times_us[duel.baseline.name], **others_us},
+        "baselines_us": {**peers_us, run.baseline: times_us[duel.baseline.name]},
         "nvtx_range": f"grader@{duel.submission.label}/",
         "gb_s": cost.bytes_moved / time_us / 1e3, "tflop_s": cost.flops / time_us / 1e6,
         "percent_of_limit": 100 * least_us / time_us,
-        "calls_a_round": duel.calls, "rounds": len(duel.submission.seconds),
+        "bound_by": hardware.bound_by(cost, run.case.dtype, device.limits),
+        "calls_a_round": duel.submission.calls, "baseline_calls_a_round": duel.baseline.calls,
+        "rounds": len(duel.submission.seconds), "repeated_rounds": duel.repeated,
         "rounds_us": [round(s * 1e6, 3) for s in duel.submission.seconds],
         "baseline_rounds_us": [round(s * 1e6, 3) for s in duel.baseline.seconds],
         "fetch_us": fetch_us, "baseline_fetch_us": usual_fetch_us, "device": states,
     }  # fmt: skip
-    seen = (
-        f"{time_us:.1f} µs, {measured.median:.2f} × {run.baseline} ({measured.low:.2f}–{measured.high:.2f}), "
-        f"{evidence['percent_of_limit']:.0f} % of this GPU's limit"
-    )
+    seen = _summary(evidence)
     if time_us < IMPOSSIBLE_SHARE * least_us:
         return Verdict(Status.FORBIDDEN, f"{seen}: faster than this GPU can move the data ({least_us:.1f} µs) — "
                        f"{run.case.describe()}", "The call must do its work before it returns.",
@@ -242,9 +225,21 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, stat
         return Verdict(Status.FORBIDDEN, f"{seen}: but {trick} — {run.case.describe()}",
                        "The call must do its work before it returns.", evidence=evidence)  # fmt: skip
     if credit <= 0:
-        return Verdict(Status.TOO_SLOW, f"{seen}; points begin at {run.floor:g} × — {run.case.describe()}",
-                       _advice(evidence), evidence=evidence)  # fmt: skip
+        return Verdict(Status.TOO_SLOW, f"{seen} — {run.case.describe()}", _advice(evidence), evidence=evidence)
     return Verdict(Status.PASSED, seen, evidence=evidence)
+
+
+def _summary(evidence: dict[str, Any]) -> str:
+    """The time and the speedup with its interval and thresholds, the rate, and the baselines side by side."""
+    by_memory = evidence["bound_by"] == "memory"
+    rate = f"{evidence['gb_s']:.0f} GB/s" if by_memory else f"{evidence['tflop_s']:.0f} TFLOP/s"
+    beside = ", ".join(f"{name} {time_us:.1f} µs" for name, time_us in evidence["baselines_us"].items()
+                       if isinstance(time_us, float))  # fmt: skip
+    return (
+        f"{evidence['time_us']:.1f} µs, {evidence['speedup']:.2f} × {evidence['baseline']} ({evidence['low']:.2f}–"
+        f"{evidence['high']:.2f}; points from {evidence['floor']:g} ×, all from {evidence['target']:g} ×), {rate}, "
+        f"{evidence['percent_of_limit']:.0f} % of this GPU's limit; {beside}"
+    )
 
 
 def _trick(duel: Duel) -> str | None:
@@ -252,18 +247,18 @@ def _trick(duel: Duel) -> str | None:
     baseline, submission = duel.baseline, duel.submission
     tolerated = max(1, int(ODD_SHARE * len(submission.seconds)))
     usual_fetch_s = statistics.median(baseline.fetch_seconds)
-    limit_s = LATE_FACTOR * usual_fetch_s + LATE_FIXED_S
+    limit_s = LATE_FACTOR * usual_fetch_s + LATE_FIXED_S / submission.calls
     late = sum(seconds > limit_s for seconds in submission.fetch_seconds)
     if late > tolerated:
         return (
-            f"in {late} of {len(submission.fetch_seconds)} rounds its results took over {limit_s * 1e3:.1f} ms to "
-            f"read, those of the baseline {usual_fetch_s * 1e3:.1f}: work was put off"
+            f"in {late} of {len(submission.fetch_seconds)} rounds each result took over {limit_s * 1e6:.0f} µs to "
+            f"read, those of the baseline {usual_fetch_s * 1e6:.0f}: work was put off"
         )
     if submission.busy_rounds > tolerated + baseline.busy_rounds:
         return f"in {submission.busy_rounds} rounds the device worked while the submission stood still"
     refill_s, usual_refill_s = (statistics.median(p.refill_seconds) for p in (submission, baseline))
-    if refill_s > REFILL_FACTOR * usual_refill_s + REFILL_FIXED_S:
-        return f"the device worked while its inputs were made ({refill_s * 1e3:.1f} ms for {usual_refill_s * 1e3:.1f})"
+    if refill_s > REFILL_FACTOR * usual_refill_s + REFILL_FIXED_S / submission.calls:
+        return f"the device worked while its inputs were made ({refill_s * 1e6:.0f} µs for {usual_refill_s * 1e6:.0f})"
     return None
 
 

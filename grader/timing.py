@@ -1,11 +1,11 @@
 """Trusted side: times a baseline and a submission against each other on a GPU, by the judge's own clock.
 
 A round is one message "run these calls" to a worker. The clock starts when it is sent and stops when the answer has
-come; the empty round trip is subtracted. Every call has inputs of its own, with contents that were never there before
-and that appear only after the warm-up. After each round the judge erases the inputs, and the worker copies all outputs
-to memory that the judge sees: work that was put off finds no inputs, or shows in the time that this takes. One output,
-picked at random, is judged. Baseline and submission take turns in random order, each in a worker of its own; the other
-one is stopped meanwhile.
+come; what the baseline's rounds take beside their calls is subtracted from both. Every call has inputs of its own, with
+contents that were never there before and that appear only after the warm-up. After each round the judge erases the
+inputs, and the worker copies all outputs to memory that the judge sees: work that was put off finds no inputs, or shows
+in the time that this takes. One output, picked at random, is judged. Baseline and submission take turns in random
+order, each in a worker of its own; the other one is stopped meanwhile.
 """
 
 from __future__ import annotations
@@ -15,27 +15,36 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from reference.exercise import DTYPES, Case, Exercise
 
 from .errors import InfrastructureError
-from .gpu import GpuMemory
 from .judge import call_arguments
 from .runner import Worker, WorkerGone
+
+if TYPE_CHECKING:
+    from .gpu import GpuMemory
 
 ROUND_S = 0.009  # short rounds are biased by start-up: 120 calls of 71 µs were within 1 % of CUDA events, 20 were not
 WARM_UP_CALLS = 5
 MOST_CALLS = 200
-LEAST_CALLS = 6
+LEAST_CALLS = 3
+LEAST_CALIBRATIONS = 3
+MOST_CALIBRATIONS = 8
+CALLS_FACTOR = 1.1
 POOL_SHARE = 0.35  # of the free device memory: the worker's own outputs take as much again
-ECHOES = 200
+START_UP_CALLS = 9
+START_UP_ROUNDS = 9
+MOST_START_UP_S = 0.003
 IDLE_TIMEOUT_S = 2.0
 REPLY_TIMEOUT_S = 60.0
+MOST_REPEATS = 10
+COOLING_S = 1.0
 ALIGNMENT = 4096
 
 
@@ -72,6 +81,8 @@ class Pool:
     @classmethod
     def allocate(cls, exercise: Exercise, case: Case, calls: int) -> Pool:
         """Memory for so many calls, or as many as fit. Raises InfrastructureError where not even a few do."""
+        from .gpu import GpuMemory  # needs the extra `gpu`
+
         output_shape = exercise.outputs(case)[0].shape
         itemsize = DTYPES[case.dtype].itemsize
         sizes = [*(spec.numel * itemsize for spec in case.tensors), prod(output_shape) * itemsize]
@@ -124,25 +135,26 @@ class Pool:
         torch.cuda.synchronize()
         return kept
 
-    def messages(self) -> list[list[dict[str, Any]]]:
-        """Per call, what the worker needs to make its arguments."""
+    def messages(self, calls: int) -> list[list[dict[str, Any]]]:
+        """For each of the first `calls` calls, what the worker needs to make its arguments."""
         return [
             call_arguments(self.exercise, self.case, [
                 {"dtype": self.case.dtype, "shape": list(spec.shape), "offset": offset,
                  "strides": list(spec.geometry().strides)}
                 for spec, offset in zip(self.case.tensors, offsets, strict=True)
             ])["arguments"]
-            for offsets in self.input_offsets
+            for offsets in self.input_offsets[:calls]
         ]  # fmt: skip
 
 
 @dataclass
 class Player:
-    """Baseline or submission: its worker, and the seconds of one call in each of its rounds."""
+    """Baseline or submission: its worker, the calls of its rounds, and for each round the seconds of one call."""
 
     name: str
     worker: Worker
     label: str
+    calls: int = 0
     seconds: list[float] = field(default_factory=list)
     fetch_seconds: list[float] = field(default_factory=list)
     refill_seconds: list[float] = field(default_factory=list)
@@ -160,22 +172,18 @@ class Player:
             raise TimingError(self.name, reply)
         return reply
 
+    def drop_round(self) -> None:
+        """Forget the last round: it does not count."""
+        for kept in (self.seconds, self.fetch_seconds, self.refill_seconds):
+            kept.pop()
+
     def attach(self, pool: Pool) -> None:
         """Have the worker map the pool."""
         self.ask({"kind": "attach", "size": pool.memory.size}, pool.memory.fd)
 
-    def empty_round_trip_s(self) -> float:
-        """The median time of a message that asks for nothing."""
-        times = []
-        for _ in range(ECHOES):
-            begun = time.perf_counter()
-            self.ask({"kind": "echo"})
-            times.append(time.perf_counter() - begun)
-        return statistics.median(times)
-
-    def prepare(self, pool: Pool, calls: int) -> None:
+    def prepare(self, pool: Pool) -> None:
         """Have the worker make its views and warm up."""
-        self.ask({"kind": "prepare_round", "calls": pool.messages()[:calls], "warm_up": WARM_UP_CALLS,
+        self.ask({"kind": "prepare_round", "calls": pool.messages(self.calls), "warm_up": WARM_UP_CALLS,
                   "name": self.label})  # fmt: skip
 
     def run_recorded(self) -> dict[str, Any]:
@@ -188,21 +196,21 @@ class Player:
         self.ask({"kind": "run_round"})
         return time.perf_counter() - begun
 
-    def fetch(self, pool: Pool, calls: int) -> float:
-        """Have the worker copy all outputs into the pool; seconds that this took."""
+    def fetch(self, pool: Pool) -> float:
+        """Have the worker copy all outputs into the pool; seconds that this took, by call."""
         size = prod(pool.output_shape) * DTYPES[pool.case.dtype].itemsize
         message = {"kind": "fetch_round", "shape": list(pool.output_shape), "dtype": pool.case.dtype,
-                   "offsets": pool.output_offsets[:calls], "bytes": size}  # fmt: skip
+                   "offsets": pool.output_offsets[: self.calls], "bytes": size}  # fmt: skip
         begun = time.perf_counter()
         self.ask(message)
-        return time.perf_counter() - begun
+        return (time.perf_counter() - begun) / self.calls
 
 
 class Duel:
     """Pairs of rounds of a baseline and a submission on one pool.
 
     `judge_output(call, inputs)` looks at one output of the submission's round and gives a complaint, or None;
-    `is_idle()` tells whether nothing else runs on the device.
+    `is_idle()` tells whether nothing else runs on the device, `is_throttled()` whether it slows down to protect itself.
     """
 
     def __init__(
@@ -212,6 +220,7 @@ class Duel:
         pool: Pool,
         judge_output: Callable[[int, list[torch.Tensor]], str | None],
         is_idle: Callable[[], bool],
+        is_throttled: Callable[[], bool],
         seed: int,
     ) -> None:
         self.baseline = baseline
@@ -220,31 +229,62 @@ class Duel:
         self._pool = pool
         self._judge_output = judge_output
         self._is_idle = is_idle
+        self._is_throttled = is_throttled
+        self.repeated = 0
         self._random = random.Random(seed)  # noqa: S311 - order of rounds, not a secret
-        for player in (baseline, submission):
-            player.attach(pool)
-        # Only the baseline's worker tells what an empty message takes: a submission's could take its time for it.
-        self._overhead_s = baseline.empty_round_trip_s()
+        self._overhead_s = 0.0
         self._chosen = 0
         self._kept: list[torch.Tensor] = []
         self._baseline_first = True
-        self.calls = min(pool.calls, LEAST_CALLS)
-        self._calibrate()
+        self._overhead_s = self._start_up_s()
+        for player in (baseline, submission):
+            player.attach(pool)
+            self._calibrate(player)
 
-    def _calibrate(self) -> None:
-        """Choose the calls a round so that the faster player's takes long enough."""
-        for _ in range(3):  # the first rounds are slow: memory is allocated, and few calls hide little start-up
-            for player in (self.baseline, self.submission):
+    def _start_up_s(self) -> float:
+        """What a round takes beside its calls: the messages, and waking process and device up for the first call.
+
+        Rounds of one tiny call and of several differ by the calls alone; the rest of a round is this. Only the
+        baseline's worker is asked: a submission's could take its time for it, so that more is subtracted.
+        """
+        exercise, player = self._pool.exercise, self.baseline
+        tiny = exercise.edge_cases("fused")[0]
+        case = replace(self._pool.case, tensors=tiny.tensors, options=tiny.options)
+        pool = Pool.allocate(exercise, case, START_UP_CALLS)
+        times = {}
+        try:
+            player.attach(pool)
+            for calls in (START_UP_CALLS, 1):
+                player.calls = calls
                 player.forget()
-                self._round(player)
-            fastest = min(self.baseline.seconds[0], self.submission.seconds[0])
-            self.calls = max(2, min(self._pool.calls, MOST_CALLS, int(ROUND_S / max(1e-6, fastest)) + 1))
+                for _ in range(START_UP_ROUNDS):
+                    self._round(player, pool)
+                times[calls] = statistics.median(player.seconds) * calls
+        finally:
+            pool.memory.close()
+        one_call_s = (times[START_UP_CALLS] - times[1]) / (START_UP_CALLS - 1)
+        return min(MOST_START_UP_S, max(0.0, times[1] - one_call_s))
+
+    def _calibrate(self, player: Player) -> None:
+        """Choose the calls a round so that it takes long enough, and not much longer."""
+        player.calls = min(self._pool.calls, LEAST_CALLS)
+        for count in range(1, MOST_CALIBRATIONS + 1):
+            player.forget()
+            self._round(player, self._pool)
+            needed = self._calls_needed(player)
+            # The first rounds are slow: memory is allocated, and few calls hide little of the start-up.
+            if count >= LEAST_CALIBRATIONS and needed <= CALLS_FACTOR * player.calls:
+                break
+            player.calls = needed
+
+    def _calls_needed(self, player: Player) -> int:
+        return max(2, min(self._pool.calls, MOST_CALLS, int(ROUND_S / max(1e-6, player.seconds[-1])) + 1))
 
     def recorded(self) -> dict[str, Any]:
         """A round of the submission that is not timed, with its operators and launches."""
-        self._make_ready(self.submission)
+        self._make_ready(self.submission, self._pool)
         reply = self.submission.run_recorded()
-        self._take_outputs(self.submission)
+        self._take_outputs(self.submission, self._pool)
         return reply
 
     def before(self) -> None:
@@ -252,38 +292,50 @@ class Duel:
         self._baseline_first = self._random.random() < 0.5
         if self._baseline_first:
             self._baseline_round()
-        self._make_ready(self.submission)
+        self._make_ready(self.submission, self._pool)
 
     def timed(self) -> None:
         """The submission's round."""
         self._book(self.submission, self.submission.run())
 
     def after(self) -> None:
-        """Take the outputs, judge one of them, and let the baseline run where it has not."""
-        self._take_outputs(self.submission)
+        """Take the outputs, judge one, and let the baseline run where it has not; a throttled pair is played again."""
+        self._take_outputs(self.submission, self._pool)
         if self.complaint is None:
             self.complaint = self._judge_output(self._chosen, self._kept)
         if not self._baseline_first:
             self._baseline_round()
+        if self.repeated < MOST_REPEATS and self._is_throttled():
+            self._repeat()
+
+    def _repeat(self) -> None:
+        """Play the last pair again once the device has cooled down a little."""
+        self.repeated += 1
+        for player in (self.baseline, self.submission):
+            player.drop_round()
+        time.sleep(COOLING_S)
+        self.before()
+        self.timed()
+        self.after()
 
     def _baseline_round(self) -> None:
         self.submission.worker.pause(paused=True)
         try:
-            self._round(self.baseline)
+            self._round(self.baseline, self._pool)
         finally:
             self.submission.worker.pause(paused=False)
 
-    def _round(self, player: Player) -> None:
-        self._make_ready(player)
+    def _round(self, player: Player, pool: Pool) -> None:
+        self._make_ready(player, pool)
         self._book(player, player.run())
-        self._take_outputs(player)
+        self._take_outputs(player, pool)
 
-    def _make_ready(self, player: Player) -> None:
+    def _make_ready(self, player: Player, pool: Pool) -> None:
         """Have a player warm up, and give it its inputs only then, while it stands still and the device is idle.
 
         Raises BusyError where the device never gets idle.
         """
-        player.prepare(self._pool, self.calls)
+        player.prepare(pool)
         player.worker.pause(paused=True)
         try:
             deadline = time.monotonic() + IDLE_TIMEOUT_S
@@ -291,18 +343,18 @@ class Duel:
                 if time.monotonic() > deadline:
                     raise BusyError(player.name)
             begun = time.perf_counter()
-            self._pool.refill(self.calls)
-            player.refill_seconds.append(time.perf_counter() - begun)
+            pool.refill(player.calls)
+            player.refill_seconds.append((time.perf_counter() - begun) / player.calls)
             # Work that had waited on the device for the inputs to come shows here.
             player.busy_rounds += not self._is_idle()
         finally:
             player.worker.pause(paused=False)
 
-    def _take_outputs(self, player: Player) -> None:
+    def _take_outputs(self, player: Player, pool: Pool) -> None:
         """Erase the inputs at once, so that nothing can be computed from them any more, then take the outputs."""
-        self._chosen = self._random.randrange(self.calls)
-        self._kept = self._pool.take(self._chosen, self.calls)
-        player.fetch_seconds.append(player.fetch(self._pool, self.calls))
+        self._chosen = self._random.randrange(player.calls)
+        self._kept = pool.take(self._chosen, player.calls)
+        player.fetch_seconds.append(player.fetch(pool))
 
     def _book(self, player: Player, seconds: float) -> None:
-        player.seconds.append(max(1e-9, seconds - self._overhead_s) / self.calls)
+        player.seconds.append(max(1e-9, seconds - self._overhead_s) / player.calls)

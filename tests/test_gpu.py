@@ -16,7 +16,7 @@ if not torch.cuda.is_available():
 
 from grader.arena import Arena, find_damage, logical_inputs, read_output
 from grader.compare import default_tolerance
-from grader.gpu import GpuMemory, healthy
+from grader.gpu import GpuMemory, check_health
 from grader.judge import Caller, Target
 from grader.machine import Machine
 from grader.rubric import Limits
@@ -147,7 +147,7 @@ def test_an_illegal_address_costs_one_worker_and_not_the_device(machine, tmp_pat
         assert first.status is Status.OUT_OF_BOUNDS, first.message
         second = caller.judge(Case("gelu", "aligned", "float32", (TensorSpec("x", (32, 64)),)), tolerance)
         assert second.status is Status.PASSED, second.message
-    assert healthy()
+    check_health()
 
 
 def test_a_kernel_that_does_not_end_is_timed_out(machine, tmp_path):
@@ -163,7 +163,7 @@ def test_a_kernel_that_does_not_end_is_timed_out(machine, tmp_path):
         """
     verdict = judge(machine, tmp_path, body, timeout_s=8.0)
     assert verdict.status is Status.TIMED_OUT, verdict.message
-    assert healthy()
+    check_health()
     assert judge(machine, tmp_path, RIGHT).status is Status.PASSED
 
 

@@ -57,6 +57,9 @@ def scoreboard(result: Result, *, color: bool) -> str:
              if "speedup" in item.evidence]  # fmt: skip
     if timed:
         console.print(_speed_table(timed))
+        for _, item in timed:
+            if "profile" in item.evidence:
+                console.print(Text(f"profile it: {item.evidence['profile']}"), soft_wrap=True)
     totals = result.totals
     console.print(
         f"points: {_number(totals.earned)} earned / {_number(totals.gradable)} gradable here / "
@@ -70,19 +73,24 @@ def _speed_table(timed: Sequence[tuple[str, ItemResult]]) -> Table:
     table = Table()
     for heading in ("benchmark", "µs", "speedup", "floor–target", "GB/s", "TFLOP/s", "of limit", "baselines, µs"):
         table.add_column(heading, justify="left" if heading in ("benchmark", "baselines, µs") else "right")
-    for name, item in timed:
+    for exercise, item in timed:
         facts = item.evidence
         table.add_row(
-            Text(f"{name}\n{item.benchmark}", overflow="fold"),
+            Text(f"{exercise}\n{item.benchmark}", overflow="fold"),
             f"{facts['time_us']:.1f}",
             f"{facts['speedup']:.2f} ({facts['low']:.2f}–{facts['high']:.2f})" + (" ?" if facts["borderline"] else ""),
             f"{facts['floor']:g}–{facts['target']:g}",
             f"{facts['gb_s']:.0f}",
             f"{facts['tflop_s']:.1f}",
             f"{facts['percent_of_limit']:.0f} %",
-            ", ".join(f"{baseline} {time_us:.0f}" for baseline, time_us in facts["baselines_us"].items()),
+            ", ".join(f"{name} {_microseconds(time_us)}" for name, time_us in facts["baselines_us"].items()),
         )
     return table
+
+
+def _microseconds(time_us: float | str) -> str:
+    """A time, or a dash for a baseline that gave a reason instead."""
+    return "–" if isinstance(time_us, str) else f"{time_us:.0f}"
 
 
 def _cell(items: Sequence[ItemResult]) -> Text:

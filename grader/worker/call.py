@@ -157,10 +157,6 @@ class Worker:
         self._arena = self._backend.attach(fds[0], message["size"])
         return {"kind": "done"}
 
-    def echo(self, _: protocol.Message) -> protocol.Message:
-        """Answer at once: what is left of a timed message when nothing is asked for."""
-        return {"kind": "done"}
-
     def prepare_round(self, message: protocol.Message) -> protocol.Message:
         """Make the views of a timed round and warm up on clones of its first inputs."""
         from grader.worker.timed import Round
@@ -267,7 +263,6 @@ def serve(channel: socket.socket, arena_fd: int, arena_size: int) -> None:
         "prepare_round": worker.prepare_round,
         "run_round": worker.run_round,
         "fetch_round": worker.fetch_round,
-        "echo": worker.echo,
     }
     while (received := protocol.receive(channel, decoder, max_fds=1)) is not None:
         message, fds = received
