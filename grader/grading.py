@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -15,11 +16,13 @@ from pathlib import Path
 
 import reference
 from reference.exercise import Case, Exercise, TensorSpec
+from reference.harness import Harness, HarnessCase
 
 from . import result as results
 from .compiles import judge_compiles
 from .errors import InfrastructureError, SelectionError
 from .fused import judge_fused
+from .harness import HarnessTarget, judge_harness
 from .items import Item, Rounds, items_of
 from .judge import Caller, Target
 from .machine import Machine
@@ -64,10 +67,11 @@ class Grading:
         self.case = _parse_case(selection.reproduce) if selection.reproduce else None
         self.items = items_of(self.rubric, selection.exercises)
         if self.case is not None:
-            wanted = (self.case.exercise, self.case.check, self.case.dtype)
+            dtype = self.case.dtype if isinstance(self.case, Case) else ""
+            wanted = (self.case.exercise, self.case.check, dtype)
             self.items = [item for item in self.items if (item.exercise, item.check, item.dtype) == wanted]
             if not self.items:
-                raise SelectionError(f"--reproduce: the rubric grades no {'-'.join(wanted)}")
+                raise SelectionError(f"--reproduce: the rubric grades no {'-'.join(filter(None, wanted))}")
         self._loaded = loaded
         self._command = selection.command
         self._hashes = submission.hashes({name: self.rubric.file_of(name) for name in {i.exercise for i in self.items}})
@@ -83,7 +87,7 @@ class Grading:
         if any(item.check == "speed" for item in items) and (timed := self._timed_cases()):
             self._machine.peers(timed)
         for item in items:
-            if item.check != "speed":
+            if not self._timed(item):
                 self._ahead[item] = self._pool.submit(self._judge, item)
 
     def close(self) -> None:
@@ -92,11 +96,16 @@ class Grading:
 
     def grade(self, item: Item, rounds: Rounds | None = None) -> Judged:
         """Judge an item; `rounds` runs the rounds of a timed one, for which all else must be over."""
-        if item.check == "speed":
+        if self._timed(item):
             wait(self._ahead.values())
         judged = self._ahead[item].result() if item in self._ahead else self._judge(item, rounds)
         self._judged[item] = judged
         return judged
+
+    def _timed(self, item: Item) -> bool:
+        """Whether nothing else may run on the GPU meanwhile."""
+        measures = isinstance(reference.find(item.exercise), Harness)
+        return item.check == "speed" or (measures and self._machine.has_gpu)
 
     def _judge(self, item: Item, rounds: Rounds | None = None) -> Judged:
         """The verdict on an item. A fault of the grader is tried once more, then kept as `infrastructure_error`."""
@@ -124,7 +133,9 @@ class Grading:
         return Judged(verdict, time.monotonic() - begun)
 
     def _outcome(self, item: Item, rounds: Rounds | None) -> Outcome:
-        exercise = reference.load(item.exercise)
+        exercise = reference.find(item.exercise)
+        if isinstance(exercise, Harness):
+            return self._measuring(item, exercise)
         if item.check == "speed":
             return Outcome(self._speed(item, exercise, rounds), 0, cut_short=False)
         on_host = item.check in ("compiles", "fused")
@@ -140,14 +151,23 @@ class Grading:
                 Case(item.exercise, item.check, item.dtype, inputs.tensors, inputs.seed, inputs.options)
                 for inputs in exercise.edge_cases(item.check)
             ]
-            cases = [self.case] if self.case is not None else listed
+            cases = [self.case] if isinstance(self.case, Case) else listed
             if item.check == "compiles":
                 return judge_compiles(caller, cases, self.rubric.targets_of(item.exercise))
             if item.check == "fused":
                 return judge_fused(verdict_on, exercise, cases, self.rubric.exercises[item.exercise].fused)
-            if self.case is not None:
+            if isinstance(self.case, Case):
                 return Outcome(verdict_on(self.case), 1, cut_short=False)
             return Search(verdict_on, exercise, item.check, item.dtype, self.rubric.cases, self.seed).run()
+
+    def _measuring(self, item: Item, harness: Harness) -> Outcome:
+        file = self.rubric.file_of(harness.id)
+        target = HarnessTarget(harness, self.submission.sources(file), file, self.rubric.within_of(harness.id),
+                               self.rubric.cases.case_timeout_s, real=self._machine.has_gpu)  # fmt: skip
+        listed = harness.cases(item.check, self.seed)
+        cases = [self.case] if isinstance(self.case, HarnessCase) else listed
+        with self._machine.device.locked() if target.real else nullcontext():
+            return judge_harness(self._machine.values, target, cases)
 
     def _target(self, exercise: Exercise, device: str) -> Target:
         return Target(
@@ -277,10 +297,15 @@ def _timed_case(item: Item) -> Case:
                 options=tuple(item.benchmark.options.items()))  # fmt: skip
 
 
-def _parse_case(text: str) -> Case:
+def _parse_case(text: str) -> Case | HarnessCase:
     try:
+        exercise = reference.find(text.partition("/")[0])
+        if isinstance(exercise, Harness):
+            planted = HarnessCase.parse(text)
+            if not exercise.takes(planted):
+                raise ValueError(f"{exercise.id} has no such case {text!r}")
+            return planted
         case = Case.parse(text)
-        exercise = reference.load(case.exercise)
     except (ValueError, KeyError) as error:
         raise SelectionError(f"--reproduce: {error.args[0]}") from None
     if not exercise.takes(case):

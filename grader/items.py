@@ -15,7 +15,7 @@ Rounds = Callable[[Callable[[], None], Callable[[], None], Callable[[], None], i
 
 @dataclass(frozen=True)
 class Item:
-    """A check of an exercise in a dtype; for `speed`, one benchmark."""
+    """A check of an exercise in a dtype, "" where it has no tensors; for `speed`, one benchmark."""
 
     exercise: str
     check: str
@@ -24,7 +24,8 @@ class Item:
     benchmark: Benchmark | None = field(default=None, hash=False)
 
     def __str__(self) -> str:
-        return f"{self.exercise}-{self.check}-{self.benchmark or self.dtype}"
+        of = self.benchmark or self.dtype
+        return f"{self.exercise}-{self.check}-{of}" if of else f"{self.exercise}-{self.check}"
 
 
 def items_of(rubric: Rubric, exercises: Sequence[str] = ()) -> list[Item]:

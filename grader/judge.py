@@ -20,7 +20,8 @@ from . import diagnose, fallback
 from .arena import Laid, find_damage, logical_inputs, output_capacity, output_offsets, read_output
 from .compare import Tolerance, compare
 from .expected import Expected, expected_outputs
-from .failures import gone_verdict, load_verdict, raised_verdict
+from .failures import gone_verdict, raised_verdict
+from .loading import open_worker
 from .reply import CallReply, MalformedReplyError, parse_reply
 from .runner import Worker, WorkerGone
 from .submission import Sources
@@ -61,29 +62,11 @@ class Caller:
         if self._worker is not None:
             return self._worker
         target = self.target
-        if target.sources is None:
-            return Verdict(Status.NOT_IMPLEMENTED, f"the submission has no {target.file}",
-                           f"Write {target.file} with a function {target.entry}.")  # fmt: skip
-        worker = self._zygote.fork()
-        target.sources.stage(worker.folder)
-        message = {
-            "kind": "load",
-            "root": str(worker.folder),
-            "file": target.sources.main,
-            "entry": target.entry,
-            "private_cache": target.private_cache,
-        }
-        reply = worker.request(message, target.case_timeout_s + self._zygote.worker_start_s)
-        if not isinstance(reply, WorkerGone) and reply.get("kind") == "loaded":
+        worker = open_worker(self._zygote, target.sources, target.file, target.entry, target.case_timeout_s,
+                             private_cache=target.private_cache)  # fmt: skip
+        if isinstance(worker, Worker):
             self._worker = worker
-            return worker
-        verdict = (
-            gone_verdict(reply, worker, target.case_timeout_s)
-            if isinstance(reply, WorkerGone)
-            else load_verdict(reply, target.file, target.entry)
-        )
-        worker.close()
-        return verdict
+        return worker
 
     def drop_worker(self) -> None:
         """End the worker; the next request gets a fresh one."""

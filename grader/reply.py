@@ -158,6 +158,23 @@ class CompileReply(_Fact):
     line: int | None = None
 
 
+class MeasuredReply(_Fact):
+    """What a function that measures returned: a number, or rows of a name and two numbers, or neither."""
+
+    type: Short
+    number: float | None = None
+    rows: list[tuple[Short, float, float] | None] | None = Field(default=None, max_length=64)
+
+
+def parse_measured(message: dict[str, Any]) -> MeasuredReply:
+    """The reply of a function that measures. Raises MalformedReplyError."""
+    try:
+        # Not strict: JSON has no tuples.
+        return MeasuredReply.model_validate(message, strict=False)
+    except ValidationError as error:
+        raise MalformedReplyError(_first(error)) from None
+
+
 def parse_compile_reply(message: dict[str, Any]) -> CompileReply:
     """A compilation's reply. Raises MalformedReplyError."""
     try:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 import reference
 from reference.exercise import DTYPES, Case
+from reference.harness import Harness
 
 from .compare import Tolerance, default_tolerance
 from .errors import RubricError
@@ -116,6 +117,18 @@ class ExerciseRubric(_Model):
     fused: Fused = Fused()
     speed: tuple[Benchmark, ...] = ()
     tolerances: Mapping[DtypeName, ToleranceException] = Field(default_factory=dict)
+    within: Annotated[float, Field(gt=0, lt=0.2)] | None = None
+
+    def keys_of_others(self, *, measuring: bool) -> list[str]:
+        """The keys that are given and are for the other kind of exercise."""
+        others = _OF_KERNELS if measuring else {"within"}
+        return [key for key in type(self).model_fields if key in self.model_fields_set & others]
+
+
+# What an exercise in measuring has no use for.
+_OF_KERNELS = {"entry", "dtypes", "targets", "tf32", "fused", "speed", "tolerances"}
+# Where the rubric says nothing: how far off a measured time may be.
+WITHIN = 0.05
 
 
 class Rubric(_Model):
@@ -140,7 +153,11 @@ class Rubric(_Model):
                 raise _LocatedError(
                     ("exercises", name), f"there is no exercise {name!r}; reference/ has {', '.join(known)}"
                 )
-            checks = reference.load(name).checks
+            measuring = isinstance(reference.find(name), Harness)
+            for key in exercise.keys_of_others(measuring=measuring):
+                kind = "measuring" if measuring else "writing kernels"
+                raise _LocatedError(("exercises", name, key), f"{name} is an exercise in {kind}, which has no {key}")
+            checks = reference.find(name).checks
             own = exercise.weights or {}
             for check in own:
                 if check not in checks:
@@ -162,7 +179,7 @@ class Rubric(_Model):
                     raise _LocatedError((*place, "options"), problem)
             if not any(self.weights_of(name).values()):
                 raise _LocatedError(("exercises", name), f"all weights of {name} are 0, so its points go nowhere")
-        every = {check for name in self.exercises for check in reference.load(name).checks}
+        every = {check for name in self.exercises for check in reference.find(name).checks}
         for check in self.weights:
             if check not in every:
                 raise _LocatedError(("weights", check), f"no exercise of this rubric has a check {check!r}")
@@ -171,14 +188,21 @@ class Rubric(_Model):
     def weights_of(self, exercise_id: str) -> dict[str, float]:
         """Weight per check of an exercise, in the exercise's order; checks without a weight are not graded."""
         merged = {**self.weights, **(self.exercises[exercise_id].weights or {})}
-        checks = [check for check in reference.load(exercise_id).checks if merged.get(check, 0) > 0]
+        checks = [check for check in reference.find(exercise_id).checks if merged.get(check, 0) > 0]
         if not self.exercises[exercise_id].speed:  # nothing to time: its points go to the other checks
             checks = [check for check in checks if check != "speed"]
         return {check: merged[check] for check in checks}
 
     def dtypes_of(self, exercise_id: str) -> tuple[str, ...]:
-        """The dtypes an exercise is graded in."""
+        """The dtypes an exercise is graded in; one without a name where there are no tensors."""
+        if isinstance(reference.find(exercise_id), Harness):
+            return ("",)
         return self.exercises[exercise_id].dtypes or self.dtypes
+
+    def within_of(self, exercise_id: str) -> float:
+        """By what part a time that the submission measured may be off."""
+        own = self.exercises[exercise_id].within
+        return WITHIN if own is None else own
 
     def targets_of(self, exercise_id: str) -> tuple[int, ...]:
         """The compute capabilities that an exercise's kernels are compiled for."""

@@ -254,5 +254,5 @@ def _copy_worker_code(target: Path) -> None:
     """A folder with only what a worker imports of the grader: `grader/worker` and what both sides share."""
     (target / "grader").mkdir(parents=True)
     shutil.copytree(_PACKAGE / "worker", target / "grader" / "worker", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "protocol.py", "device_memory.py"):
+    for name in ("__init__.py", "protocol.py", "device_memory.py", "planted.py"):
         shutil.copy(_PACKAGE / name, target / "grader" / name)

@@ -39,7 +39,7 @@ def scoreboard(result: Result, *, color: bool) -> str:
     table.add_column("exercise")
     table.add_column("check")
     for dtype in dtypes:
-        table.add_column(dtype)
+        table.add_column(dtype or "no dtype")
     table.add_column("points", justify="right")
     for name, exercise in result.exercises.items():
         checks = list(dict.fromkeys(item.check for item in exercise.items))

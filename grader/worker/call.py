@@ -69,10 +69,13 @@ class Worker:
 
     def __init__(self, channel: socket.socket, arena_fd: int, arena_size: int) -> None:
         self._channel = channel
+        self.decoder = protocol.Decoder()
         self._backend = backend()
         self._arena = self._backend.attach(arena_fd, arena_size)
         self._root = ""
         self._round: Any = None
+        self._line: Any = None
+        self._planted: Callable[[], None] | None = None
         self._entry: Callable[..., Any] | None = None
 
     def load(self, message: protocol.Message) -> protocol.Message:
@@ -81,6 +84,11 @@ class Worker:
         if message["private_cache"]:
             os.environ["TRITON_CACHE_DIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = message["root"]
         self._root = message["root"]
+        if message["plant"]:
+            from grader.worker import harness
+
+            self._line = harness.Line(self._channel, self.decoder)
+            self._planted = harness.install(self._line.ask, simulated=message["plant"] == "simulated")
         # Behind everything else: a submission's torch.py shadows nothing.
         sys.path.append(str(path.parent))
         try:
@@ -151,6 +159,18 @@ class Worker:
         except compiling.CompilerUnavailable as error:
             return {"kind": "unavailable", "message": str(error)[:MAX_TEXT]}
         return {"kind": "compiled", "kernels": [_cut(asdict(kernel)) for kernel in kernels[:MAX_KERNELS]]}
+
+    def measure(self, message: protocol.Message) -> protocol.Message:
+        """Call the entry point, a function that measures, on the planted workload; ends with an id of its own."""
+        from grader.worker import harness
+
+        assert self._entry is not None
+        assert self._planted is not None, "the judge says what to plant when it loads"
+        try:
+            reply = {"kind": "measured", **harness.call(self._entry, self._planted, self._line, message)}
+        except BaseException as error:  # noqa: BLE001 - as in load
+            reply = {"kind": "raised", "error": self._describe(error)}
+        return {**reply, "id": self._line.id}
 
     def attach(self, message: protocol.Message, fds: list[int]) -> protocol.Message:
         """Map another arena in place of the first: the pool of a timed round."""
@@ -255,21 +275,21 @@ class Worker:
 def serve(channel: socket.socket, arena_fd: int, arena_size: int) -> None:
     """Answer the judge's messages until it closes the channel."""
     worker = Worker(channel, arena_fd, arena_size)
-    decoder = protocol.Decoder()
     actions = {
         "load": worker.load,
         "call": worker.call,
         "compile": worker.compile,
+        "measure": worker.measure,
         "prepare_round": worker.prepare_round,
         "run_round": worker.run_round,
         "fetch_round": worker.fetch_round,
     }
-    while (received := protocol.receive(channel, decoder, max_fds=1)) is not None:
+    while (received := protocol.receive(channel, worker.decoder, max_fds=1)) is not None:
         message, fds = received
         reply = worker.attach(message, fds) if message["kind"] == "attach" else actions[message["kind"]](message)
         sys.stdout.flush()
         sys.stderr.flush()
-        protocol.send(channel, {**reply, "id": message["id"]})
+        protocol.send(channel, {"id": message["id"], **reply})
 
 
 def _reach(tensor: dict[str, Any]) -> int:

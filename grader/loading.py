@@ -1,0 +1,48 @@
+"""Trusted side: a worker with a submission's file imported."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .failures import gone_verdict, load_verdict
+from .runner import Worker, WorkerGone
+from .submission import Sources
+from .verdict import Status, Verdict
+from .zygote import Zygote
+
+
+def open_worker(
+    zygote: Zygote,
+    sources: Sources | None,
+    file: str,
+    entry: str,
+    timeout_s: float,
+    *,
+    private_cache: bool = False,
+    plant: Literal["", "simulated", "real"] = "",
+) -> Worker | Verdict:
+    """A fresh worker with the file imported and the entry point found, or the verdict on why there is none.
+
+    `plant` has the worker make a planted workload ready, on a simulated or a real device, before the import.
+    """
+    if sources is None:
+        return Verdict(Status.NOT_IMPLEMENTED, f"the submission has no {file}",
+                       f"Write {file} with a function {entry}.")  # fmt: skip
+    worker = zygote.fork()
+    sources.stage(worker.folder)
+    message = {
+        "kind": "load",
+        "root": str(worker.folder),
+        "file": sources.main,
+        "entry": entry,
+        "private_cache": private_cache,
+        "plant": plant,
+    }
+    reply = worker.request(message, timeout_s + zygote.worker_start_s)
+    if not isinstance(reply, WorkerGone) and reply.get("kind") == "loaded":
+        return worker
+    verdict = (
+        gone_verdict(reply, worker, timeout_s) if isinstance(reply, WorkerGone) else load_verdict(reply, file, entry)
+    )
+    worker.close()
+    return verdict
