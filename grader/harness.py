@@ -3,8 +3,8 @@
 The judge holds what the workload takes. On a CPU it holds the whole device and the clock as well: the worker asks for
 every step, so a figure can only come from doing what a measurement does. What remains: code in the worker could ask for
 the steps itself and never call `run`, which is as much work as calling it. On a GPU the worker has to be told what a
-call takes before it launches that; a submission that digs it out of the worker's memory could return its mean unmeasured,
-and the ranges are what the worker says they are.
+call takes before it launches that; a submission that digs it out of the worker's memory could return its mean
+unmeasured. The ranges are what the worker says they are.
 """
 
 from __future__ import annotations

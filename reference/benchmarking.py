@@ -13,6 +13,7 @@ import random
 import statistics
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from .harness import HARNESS_CHECKS, Call, Figure, Harness, HarnessCase, Kernel
 
@@ -34,6 +35,11 @@ def _time_us(draw: random.Random) -> float:
 def _steady(draw: random.Random, case: HarnessCase) -> tuple[Call, ...]:
     """Returns before its work is over; takes the same time in every call."""
     return (Call((Kernel(KERNELS[0], _time_us(draw)),)),) * case.calls
+
+
+def _waiting(draw: random.Random, case: HarnessCase) -> tuple[Call, ...]:
+    """The same, but waits for its work."""
+    return tuple(replace(call, waits=True) for call in _steady(draw, case))
 
 
 def _compiles(draw: random.Random, case: HarnessCase) -> tuple[Call, ...]:
@@ -63,7 +69,7 @@ def _left(draw: random.Random, case: HarnessCase) -> tuple[Call, ...]:
 
 
 def _raises(draw: random.Random, case: HarnessCase, at: int) -> tuple[Call, ...]:
-    calls = list(_steady(draw, case))
+    calls = list(_waiting(draw, case))
     calls[at] = Call(raises=f"planted error {draw.randrange(10**6):06}")
     return tuple(calls)
 
@@ -79,6 +85,7 @@ def _kernels(draw: random.Random, case: HarnessCase) -> tuple[Call, ...]:
 
 _WORKLOADS: dict[str, Callable[[random.Random, HarnessCase], tuple[Call, ...]]] = {
     "steady": _steady,
+    "waiting": _waiting,
     "compiles_first": _compiles,
     "jitter": _jitter,
     "side_stream_joined": _joined,
@@ -98,7 +105,7 @@ _CASES: dict[str, tuple[tuple[str, str, int, int], ...]] = {
     "raises": (("benchmark", "raises_in_first_call", 2, 2), ("benchmark", "raises_in_last_call", 1, 3),
                ("profile", "raises_in_first_call", 2, 1), ("profile", "raises_in_last_call", 0, 1)),
     "profile": (("profile", "three_kernels", 2, 1), ("profile", "three_kernels", 0, 1)),
-    "nvtx": (("benchmark", "steady", 2, 3), ("profile", "three_kernels", 2, 1)),
+    "nvtx": (("benchmark", "waiting", 2, 3), ("profile", "three_kernels", 2, 1)),
 }  # fmt: skip
 
 

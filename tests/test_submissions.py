@@ -21,7 +21,11 @@ def machine():
     started.close()
 
 
-@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.folder.parent.name != "misbehaving"], ids=str)
+@pytest.mark.parametrize(
+    "entry",
+    [e for e in ENTRIES if e.folder.parent.name != "misbehaving" and e.exercise in reference.kernel_exercise_ids()],
+    ids=str,
+)
 def test_a_submission_gets_its_status(entry: Entry, machine: Machine):
     # Interpreting attention is slow: what is wrong with one in one dtype.
     dtypes = ["float16"] if entry.exercise == "flash_attention" and not entry.right else list(DTYPES)
@@ -53,7 +57,7 @@ def test_there_are_enough_that_fail_compiles_or_fused_only():
             e
             for e in ENTRIES
             if all(statuses == ("passed",) for (other, _), statuses in e.expected.items() if other != check)
-            and e.expected[check, "float16"] == (status,)
+            and e.expected.get((check, "float16")) == (status,)
         ]
         assert len({e.exercise for e in only}) >= 4
         assert len(only) >= least

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..result import ItemResult, Result
+from ..result import ExerciseResult, ItemResult, Result
 from ..verdict import Status, Verdict
 
 WIDTH = 110
@@ -30,29 +30,15 @@ def explain(verdict: Verdict, reproduce: str) -> str:
 
 
 def scoreboard(result: Result, *, color: bool) -> str:
-    """A table of all exercises and checks, one column a dtype, and the totals."""
+    """A table of all exercises and checks, one column a dtype, one of those without dtypes, and the totals."""
     buffer = io.StringIO()
     console = Console(file=buffer, width=WIDTH, force_terminal=color, no_color=not color, highlight=False)
-    items = [item for exercise in result.exercises.values() for item in exercise.items]
-    dtypes = list(dict.fromkeys(item.dtype for item in items))
-    table = Table(title=Text(f"{result.submission.id}"), title_justify="left")
-    table.add_column("exercise")
-    table.add_column("check")
-    for dtype in dtypes:
-        table.add_column(dtype or "no dtype")
-    table.add_column("points", justify="right")
-    for name, exercise in result.exercises.items():
-        checks = list(dict.fromkeys(item.check for item in exercise.items))
-        for row, check in enumerate(checks):
-            of_check = [item for item in exercise.items if item.check == check]
-            table.add_row(
-                Text(name if row == 0 else ""),
-                Text(check),
-                *(_cell([item for item in of_check if item.dtype == dtype]) for dtype in dtypes),
-                Text(_points(of_check)),
-                end_section=row == len(checks) - 1,
-            )
-    console.print(table)
+    console.print(Text(result.submission.id, style="italic"))
+    with_dtypes = {name: exercise for name, exercise in result.exercises.items() if exercise.items[0].dtype}
+    without = {name: exercise for name, exercise in result.exercises.items() if name not in with_dtypes}
+    for exercises in (with_dtypes, without):
+        if exercises:
+            console.print(_table(exercises))
     timed = [(name, item) for name, exercise in result.exercises.items() for item in exercise.items
              if "speedup" in item.evidence]  # fmt: skip
     if timed:
@@ -66,6 +52,28 @@ def scoreboard(result: Result, *, color: bool) -> str:
         f"{_number(totals.maximum)} maximum"
     )
     return "\n" + buffer.getvalue()
+
+
+def _table(exercises: Mapping[str, ExerciseResult]) -> Table:
+    dtypes = list(dict.fromkeys(item.dtype for exercise in exercises.values() for item in exercise.items))
+    table = Table()
+    table.add_column("exercise")
+    table.add_column("check")
+    for dtype in dtypes:
+        table.add_column(dtype or "status")
+    table.add_column("points", justify="right")
+    for name, exercise in exercises.items():
+        checks = list(dict.fromkeys(item.check for item in exercise.items))
+        for row, check in enumerate(checks):
+            of_check = [item for item in exercise.items if item.check == check]
+            table.add_row(
+                Text(name if row == 0 else ""),
+                Text(check),
+                *(_cell([item for item in of_check if item.dtype == dtype]) for dtype in dtypes),
+                Text(_points(of_check)),
+                end_section=row == len(checks) - 1,
+            )
+    return table
 
 
 def _speed_table(timed: Sequence[tuple[str, ItemResult]]) -> Table:
