@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from pydantic import ValidationError
@@ -57,28 +58,39 @@ class HarnessTarget:
 
 
 def judge_harness(zygote: Zygote, target: HarnessTarget, cases: Sequence[HarnessCase]) -> Outcome:
-    """Judge each case in a worker of its own. The first that failed is reported."""
+    """Judge each case, those of one function in one worker. The first that failed is reported."""
     evidence: dict[str, Any] = {}
-    for number, case in enumerate(cases, 1):
-        verdict = _judge(zygote, target, case)
-        # On a real device something else may have come between; a crash may have come from outside.
-        if verdict.status is Status.CRASHED or (target.real and verdict.status is Status.WRONG_VALUES):
-            verdict = _judge(zygote, target, case)
-        if not verdict.passed:
-            return Outcome(verdict, number, cut_short=False)
-        evidence = verdict.evidence
-    return Outcome(Verdict(Status.PASSED, evidence=evidence), len(cases), cut_short=False)
+    judged = 0
+    for function, of_function in groupby(cases, lambda case: case.function):
+        found = _judge(zygote, target, function, list(of_function))
+        judged += found.cases
+        if not found.verdict.passed:
+            return replace(found, cases=judged)
+        evidence = found.verdict.evidence
+    return Outcome(Verdict(Status.PASSED, evidence=evidence), judged, cut_short=False)
 
 
-def _judge(zygote: Zygote, target: HarnessTarget, case: HarnessCase) -> Verdict:
-    worker = open_worker(zygote, target.sources, target.file, case.function, target.case_timeout_s,
-                         plant="real" if target.real else "simulated")  # fmt: skip
-    if isinstance(worker, Verdict):
-        return worker
-    try:
-        return _converse(worker, target, case)
-    finally:
-        worker.close()
+def _judge(zygote: Zygote, target: HarnessTarget, function: str, cases: Sequence[HarnessCase]) -> Outcome:
+    verdict, judged = Verdict(Status.PASSED), 0
+    # On a real device something else may have come between; a crash may have come from outside.
+    uncertain = {Status.CRASHED, Status.WRONG_VALUES} if target.real else {Status.CRASHED}
+    for attempt in (1, 2):
+        worker = open_worker(zygote, target.sources, target.file, function, target.case_timeout_s,
+                             plant="real" if target.real else "simulated")  # fmt: skip
+        if isinstance(worker, Verdict):
+            return Outcome(worker, 0, cut_short=False)
+        try:
+            judged = 0
+            for case in cases:
+                judged += 1
+                verdict = _converse(worker, target, case)
+                if not verdict.passed:
+                    break
+        finally:
+            worker.close()
+        if attempt == 2 or verdict.status not in uncertain:
+            break
+    return Outcome(verdict, judged, cut_short=False)
 
 
 def _converse(worker: Worker, target: HarnessTarget, case: HarnessCase) -> Verdict:

@@ -68,10 +68,9 @@ def _left(draw: random.Random, case: HarnessCase) -> tuple[Call, ...]:
     return (Call((Kernel(KERNELS[0], _time_us(draw)),), where="left"),) * case.calls
 
 
-def _raises(draw: random.Random, case: HarnessCase, at: int) -> tuple[Call, ...]:
-    calls = list(_waiting(draw, case))
-    calls[at] = Call(raises=f"planted error {draw.randrange(10**6):06}")
-    return tuple(calls)
+def _raises(draw: random.Random, case: HarnessCase) -> tuple[Call, ...]:
+    """The first call raises, the others don't."""
+    return (Call(raises=f"planted error {draw.randrange(10**6):06}"), *_waiting(draw, case)[1:])
 
 
 def _kernels(draw: random.Random, case: HarnessCase) -> tuple[Call, ...]:
@@ -90,8 +89,7 @@ _WORKLOADS: dict[str, Callable[[random.Random, HarnessCase], tuple[Call, ...]]] 
     "jitter": _jitter,
     "side_stream_joined": _joined,
     "side_stream_left": _left,
-    "raises_in_first_call": lambda draw, case: _raises(draw, case, 0),
-    "raises_in_last_call": lambda draw, case: _raises(draw, case, case.calls - 1),
+    "raises_once": _raises,
     "three_kernels": _kernels,
 }
 
@@ -102,8 +100,8 @@ _CASES: dict[str, tuple[tuple[str, str, int, int], ...]] = {
     "asynchronous": (("benchmark", "steady", 0, 1), ("benchmark", "steady", 3, 1)),
     "side_stream": (("benchmark", "side_stream_joined", 1, 1), ("benchmark", "side_stream_left", 1, 1)),
     "average": (("benchmark", "jitter", 0, 3), ("benchmark", "jitter", 0, 6)),
-    "raises": (("benchmark", "raises_in_first_call", 2, 2), ("benchmark", "raises_in_last_call", 1, 3),
-               ("profile", "raises_in_first_call", 2, 1), ("profile", "raises_in_last_call", 0, 1)),
+    "raises": (("benchmark", "raises_once", 2, 2), ("benchmark", "raises_once", 0, 3),
+               ("profile", "raises_once", 2, 1), ("profile", "raises_once", 0, 1)),
     "profile": (("profile", "three_kernels", 2, 1), ("profile", "three_kernels", 0, 1)),
     "nvtx": (("benchmark", "waiting", 2, 3), ("profile", "three_kernels", 2, 1)),
 }  # fmt: skip

@@ -17,12 +17,15 @@ if not torch.cuda.is_available():
 from grader.arena import Arena, find_damage, logical_inputs, read_output
 from grader.compare import default_tolerance
 from grader.gpu import GpuMemory, check_health
+from grader.grading import Grading
 from grader.judge import Caller, Target
 from grader.machine import Machine
 from grader.rubric import Limits
 from grader.submission import Submission
 from grader.verdict import Status, Verdict
+from reference.harness import HARNESS_CHECKS
 from tests import exploits
+from tests.corpus import FOLDER, ROOT, rubric_for
 
 TIMEOUT_S = 20.0
 CASE = Case("gelu", "aligned", "float32", (TensorSpec("x", (64, 64)),))
@@ -190,3 +193,31 @@ def speed_machine():
 def test_an_attempt_earns_no_points_and_an_innocent_one_does(attempt, speed_machine, tmp_path):
     verdicts = exploits.grade(attempt.stage(tmp_path), attempt.exercise, attempt.dtype, speed_machine)
     assert attempt.complaint(verdicts["speed"]) is None, verdicts["speed"].message
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "failing"),
+    [
+        (ROOT / "reference/solutions", "benchmarking.py", {}),
+        (FOLDER / "benchmarking", "right_events.py", {}),
+        (FOLDER / "benchmarking", "right_host_clock.py", {}),
+        (FOLDER / "benchmarking", "right_one_interval.py", {}),
+        (FOLDER / "benchmarking", "no_warmup.py", {"warmup"}),
+        (FOLDER / "benchmarking", "no_synchronise.py", {"asynchronous", "side_stream"}),
+        (FOLDER / "benchmarking", "events_of_one_stream.py", {"side_stream"}),
+        (FOLDER / "benchmarking", "sum_of_trials.py", {"average"}),
+        (FOLDER / "benchmarking", "swallows_exception.py", {"raises"}),
+        (FOLDER / "benchmarking", "profile_with_runtime_calls.py", {"profile"}),
+        (FOLDER / "benchmarking", "range_left_open.py", {"nvtx"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_harness_is_judged_by_what_the_gpu_took(machine, folder, file, failing):
+    grading = Grading(rubric_for("benchmarking", file), Submission(folder), machine)
+    verdicts = {item.check: grading.grade(item).verdict for item in grading.items}
+    grading.close()
+    assert list(verdicts) == list(HARNESS_CHECKS)
+    failed = {
+        check: f"{verdict.status}: {verdict.message}" for check, verdict in verdicts.items() if not verdict.passed
+    }
+    assert set(failed) == failing, failed
