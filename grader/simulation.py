@@ -22,6 +22,7 @@ QUERY_US = 20.0
 CLOCK_US = 0.1
 PROFILER_US = 500.0
 
+MAX_KERNELS = 4096  # of one profile, so that the answer fits a message
 SIDE_STREAM = -1  # the workloads' own; streams of the submission count from 1, the default stream is 0
 
 NOT_READY = "CUDA error: device not ready"
@@ -258,4 +259,4 @@ class SimulatedDevice(Device):
         self._synchronize(step)
         seen = self._ran[self._profiled_from :] if self._profiled_from is not None else []
         self._profiled_from = None
-        return {"kernels": [[ran.name, ran.begin_us, ran.end_us] for ran in seen]}
+        return {"kernels": [[ran.name, ran.begin_us, ran.end_us] for ran in seen[:MAX_KERNELS]]}

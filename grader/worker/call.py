@@ -88,7 +88,7 @@ class Worker:
             from grader.worker import harness
 
             self._line = harness.Line(self._channel, self.decoder)
-            self._planted = harness.install(self._line.ask, simulated=message["plant"] == "simulated")
+            self._planted = harness.install(self._line, simulated=message["plant"] == "simulated")
         # Behind everything else: a submission's torch.py shadows nothing.
         sys.path.append(str(path.parent))
         try:

@@ -36,6 +36,7 @@ class Line:
         self._decoder = decoder
         self._lock = threading.Lock()
         self.open = False
+        self.calls = 0
         self.id = 0
 
     def ask(self, operation: str, **facts: Any) -> dict[str, Any]:
@@ -54,16 +55,16 @@ class Line:
         return answer
 
 
-def install(ask: Ask, *, simulated: bool) -> Callable[[], None]:
+def install(line: Line, *, simulated: bool) -> Callable[[], None]:
     """Put what tells the judge in the place of NVTX and, where it is simulated, of the device. Gives the workload."""
-    _install_nvtx(ask, pass_on=not simulated)
+    _install_nvtx(line.ask, pass_on=not simulated)
     if simulated:
         from grader.worker import simulated as device
 
-        device.install(ask)
+        device.install(line)
 
         def run() -> None:
-            _raise(ask("call", stream=device.current_stream().stream_id))
+            _raise(line.ask("call", stream=device.current_stream().stream_id))
 
         return run
     from grader import planted
@@ -71,7 +72,7 @@ def install(ask: Ask, *, simulated: bool) -> Callable[[], None]:
     planted.warm_up()
 
     def run_kernels() -> None:
-        answer = ask("call")
+        answer = line.ask("call")
         _raise(answer)
         if answer:  # none after the call that it was planted for
             planted.run(answer["kernels"], answer["host_us"], answer["where"], waits=answer["waits"])
@@ -86,7 +87,7 @@ def _raise(answer: dict[str, Any]) -> None:
 
 def call(entry: Callable[..., Any], run: Callable[[], None], line: Line, message: protocol.Message) -> dict[str, Any]:
     """What the function returns for the workload, in a form that the judge reads. Raises what it raises."""
-    line.id, line.open = message["id"], True
+    line.id, line.open, line.calls = message["id"], True, line.calls + 1
     try:
         return _describe(entry(run, *message["arguments"]))
     finally:

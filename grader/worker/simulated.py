@@ -17,46 +17,81 @@ import torch
 from torch.autograd import profiler_util
 from torch.profiler import ProfilerAction, ProfilerActivity
 
-_Ask = Callable[..., dict[str, Any]]
-_ask: _Ask = dict  # replaced by `install`
+_line: Any = None  # to the judge; set by `install`
 _util: Any = profiler_util  # has no types
 _current = threading.local()
 
 
-class Event:
+def _ask(operation: str, **facts: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = _line.ask(operation, **facts)
+    return answer
+
+
+class _Made:
+    """A thing of the judge's device, made anew for each call of a function that uses it: it may be older."""
+
+    def __init__(self, number: int | None = None) -> None:
+        self._number = number
+        self._made_in: int | None = None
+
+    def _make(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def number(self) -> int:
+        """What the judge calls it."""
+        if self._number is None or self._made_in not in (None, _line.calls):
+            self._number, self._made_in = self._make(), _line.calls
+        return self._number
+
+
+class Event(_Made):
     """As torch.cuda.Event."""
 
     def __init__(self, enable_timing: bool = False, *_: Any, **__: Any) -> None:
-        self._number: int = _ask("new_event", timing=bool(enable_timing)).get("event", 0)
+        super().__init__()
+        self._timing = bool(enable_timing)
+
+    def _make(self) -> int:
+        return int(_ask("new_event", timing=self._timing).get("event", 0))
 
     def record(self, stream: Stream | None = None) -> None:
         """Have the stream note when it gets here."""
-        _ask("record", event=self._number, stream=(stream or current_stream()).stream_id)
+        _ask("record", event=self.number, stream=(stream or current_stream()).stream_id)
 
     def wait(self, stream: Stream | None = None) -> None:
         """Have the stream wait for this."""
-        _ask("wait_event", event=self._number, stream=(stream or current_stream()).stream_id)
+        _ask("wait_event", event=self.number, stream=(stream or current_stream()).stream_id)
 
     def synchronize(self) -> None:
         """Wait for this."""
-        _ask("synchronize_event", event=self._number)
+        _ask("synchronize_event", event=self.number)
 
     def query(self) -> bool:
         """Whether this has happened."""
-        return bool(_ask("query_event", event=self._number).get("done", True))
+        return bool(_ask("query_event", event=self.number).get("done", True))
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds until another event. Raises RuntimeError where either has not happened yet."""
-        return float(_ask("elapsed", event=self._number, end=end_event._number).get("elapsed_us", 0.0)) / 1e3
+        return float(_ask("elapsed", event=self.number, end=end_event.number).get("elapsed_us", 0.0)) / 1e3
 
 
-class Stream:
+class Stream(_Made):
     """As torch.cuda.Stream."""
 
     def __init__(self, *_: Any, stream_id: int | None = None, **__: Any) -> None:
-        self.stream_id: int = _ask("new_stream").get("stream", 0) if stream_id is None else stream_id
-        self.cuda_stream = self.stream_id
+        super().__init__(stream_id)
         self.device = torch.device("cuda", 0)
+
+    def _make(self) -> int:
+        return int(_ask("new_stream").get("stream", 0))
+
+    @property
+    def stream_id(self) -> int:
+        """As torch's."""
+        return self.number
+
+    cuda_stream = stream_id
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and other.stream_id == self.stream_id
@@ -237,10 +272,10 @@ def _sleep(seconds: float) -> None:
     _ask("sleep", seconds=float(seconds))
 
 
-def install(ask: _Ask) -> None:
+def install(line: Any) -> None:
     """Replace torch's device and Python's clocks in this process."""
-    global _ask
-    _ask = ask
+    global _line
+    _line = line
     cuda: Any = torch.cuda
     cuda.is_available = lambda: True
     cuda.device_count = lambda: 1
