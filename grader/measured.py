@@ -162,8 +162,8 @@ def _judge_rows(observed: Observed, reply: MeasuredReply) -> Verdict:
                        "(kernel, calls, microseconds)", "Build the rows from prof.key_averages().")  # fmt: skip
     for number, row in enumerate(reply.rows):
         if row is None:
-            return Verdict(Status.WRONG_SHAPE, f"row {number} is not (kernel, calls, microseconds): a string and two "
-                           "numbers")  # fmt: skip
+            return Verdict(Status.WRONG_SHAPE, f"row {number} is not (kernel, calls, microseconds)",
+                           "A row is a tuple of a string and two numbers.")  # fmt: skip
     rows = [row for row in reply.rows if row is not None]
     wanted = _kernels(observed.planted[-1])
     evidence = {"rows": rows[:16], "expected_rows": [[name, *facts] for name, facts in wanted.items()]}

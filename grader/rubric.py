@@ -117,7 +117,7 @@ class ExerciseRubric(_Model):
     fused: Fused = Fused()
     speed: tuple[Benchmark, ...] = ()
     tolerances: Mapping[DtypeName, ToleranceException] = Field(default_factory=dict)
-    within: Annotated[float, Field(gt=0, lt=0.2)] | None = None
+    within: Annotated[float, Field(gt=0, lt=0.1)] | None = None
 
     def keys_of_others(self, *, measuring: bool) -> list[str]:
         """The keys that are given and are for the other kind of exercise."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from tests.corpus import FOLDER, ROOT, Entry, entries, rubric_for
 
 ENTRIES = [entry for entry in entries() if entry.exercise == "benchmarking"]
 WITHIN = load_rubric(ROOT / "rubric.yaml").rubric.within_of("benchmarking")
+AVERAGES = ("sum", "best", "worst", "median", "first", "last", "seconds", "microseconds")
 EVERY_CASE = [case for check in HARNESS_CHECKS for case in EXERCISE.cases(check, 0)]
 
 
@@ -82,7 +84,7 @@ def test_a_harness_gets_its_status_and_a_failure_says_why(entry: Entry, machine:
         ("events_not_waited_for", "asynchronous", NOT_READY, "end.synchronize()"),
         ("current_stream_only", "side_stream", "side stream left", "torch.cuda.synchronize() waits for all"),
         ("lecture_harness", "side_stream", "side stream left", "Events on the current stream"),
-        ("one_trial", "average", "run was called once, expected 3: 0 to warm up and 3 trials", "one trial only"),
+        ("one_trial", "average", "run was called once, expected 5: 0 to warm up and 5 trials", "one trial only"),
         ("last_trial", "average", "benchmark returned", "the last trial alone"),
         ("sum_of_trials", "average", "benchmark returned", "the sum of the trials"),
         ("best_trial", "average", "benchmark returned", "the shortest trial"),
@@ -92,7 +94,7 @@ def test_a_harness_gets_its_status_and_a_failure_says_why(entry: Entry, machine:
         ("never_runs", "warmup", "run was called 0 times", "never called"),
         ("swallows_exception", "raises", "in call 1, and benchmark returned", "hides it"),
         ("wraps_exception", "raises", "but benchmark raised RuntimeError", "pass as it is"),
-        ("tries_again", "raises", "run raised in call 1 and was called again", "at once"),
+        ("raises_at_the_end", "raises", "run raised in call 1 and was called again", "at once"),
         ("range_left_open", "nvtx", "left open: 'trial', 'trial', 'trial'", "nvtx.annotate"),
         ("no_ranges", "nvtx", "benchmark opened no NVTX range", "`with torch.cuda.nvtx.range"),
         ("one_range_for_all_trials", "nvtx", "1 NVTX ranges are named trial…, expected 3", "range of its own"),
@@ -103,7 +105,7 @@ def test_a_harness_gets_its_status_and_a_failure_says_why(entry: Entry, machine:
         ("profile_of_one_launch", "profile", "planted_product: ", "one launch, not their sum"),
         ("profile_in_milliseconds", "profile", " µs, expected", "in milliseconds"),
         ("profile_shortest_first", "profile", "which took longer", "longest first"),
-        ("profile_of_names", "profile", "row 0 is not (kernel, calls, microseconds)", "a string and two numbers"),
+        ("profile_of_names", "profile", "row 0 is not (kernel, calls, microseconds)", "a tuple of a string"),
         ("profile_of_the_host", "profile", "there is no row for", "ProfilerActivity.CUDA"),
         ("clears_the_cache", "average", "CUDA", "no tensors"),
     ],
@@ -168,12 +170,13 @@ def test_the_worker_is_told_times_only_by_clocks_events_and_the_profiler(machine
 
 
 @given(st.integers(0, 2**40))
-def test_no_wrong_average_comes_near_the_right_one(seed):
+def test_no_average_comes_near_another(seed):
     for case in EXERCISE.cases("average", seed):
         times = [call.time_us / 1e3 for call in EXERCISE.calls(case)]
         right = math.fsum(times) / len(times)
-        for name in ("sum", "best", "worst", "median", "first", "last", "seconds", "microseconds"):
-            assert abs(EXERCISE.mistakes[name].of([], times) - right) > 2 * WITHIN * right, name
+        figures = [right, *(EXERCISE.mistakes[name].of([], times) for name in AVERAGES)]
+        for one, other in combinations(figures, 2):
+            assert abs(one - other) > WITHIN * max(one, other)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +212,7 @@ def test_a_harness_that_does_not_end_is_timed_out(machine, tmp_path):
         """
     verdicts = judge(machine, tmp_path, source, case_timeout_s=0.5)
     assert verdicts["average"].status is Status.TIMED_OUT
-    assert "benchmark(run, 0, 3)" in verdicts["average"].message
+    assert "benchmark(run, 0, 5)" in verdicts["average"].message
 
 
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "-1.0", "True", "None", "'17'", "10**400", "[1, 2]"])

@@ -1,3 +1,4 @@
+import statistics
 import time
 
 import torch
@@ -17,7 +18,7 @@ def benchmark(run, num_warmups=1, num_trials=3):
             run()
             torch.cuda.synchronize()
             times.append(time.perf_counter() - start)
-    return 1000 * sorted(times)[len(times) // 2]
+    return 1000 * statistics.median(times)
 
 
 def profile(run, num_warmups=1):

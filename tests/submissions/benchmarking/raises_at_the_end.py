@@ -5,25 +5,24 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity
 
 
-def again(run):
-    try:
-        run()
-    except Exception:
-        run()
-
-
 def benchmark(run, num_warmups=1, num_trials=3):
+    errors = []
     with torch.cuda.nvtx.range("warmup"):
         for _ in range(num_warmups):
-            again(run)
+            try:
+                run()
+            except Exception as error:
+                errors.append(error)
     torch.cuda.synchronize()
     times = []
     for trial in range(num_trials):
         with torch.cuda.nvtx.range("trial"):
             start = time.perf_counter()
-            again(run)
+            run()
             torch.cuda.synchronize()
             times.append(time.perf_counter() - start)
+    if errors:
+        raise errors[0]
     return 1000 * sum(times) / len(times)
 
 
