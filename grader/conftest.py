@@ -114,7 +114,7 @@ def _write(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Values first: the others are judged meanwhile. A module without items leaves a placeholder, which is dropped."""
     items[:] = [item for item in items if isinstance(item.callspec.params["item"], Item)]  # type: ignore[attr-defined]
-    order = ("test_correctness", "test_harness", "test_fused", "test_compiles", "test_speed")
+    order = ("test_correctness", "test_fused", "test_compiles", "test_harness", "test_speed")
     items.sort(key=lambda item: order.index(item.path.stem) if item.path.stem in order else len(order))
 
 

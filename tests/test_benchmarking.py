@@ -10,7 +10,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
@@ -122,7 +122,7 @@ def test_a_wrong_harness_is_told_its_reason(machine, name, check, says, hints):
     assert hints in f"{verdict.message} {verdict.hint}"
 
 
-@pytest.mark.parametrize("seed", [1, 2**31, 987654321])
+@pytest.mark.parametrize("seed", [1, 987654321])
 def test_the_solution_and_the_right_ones_pass_with_any_seed(machine, seed):
     folders = [(ROOT / "reference/solutions", "benchmarking.py")]
     folders += [(entry.folder, entry.file) for entry in ENTRIES if entry.right]
@@ -175,6 +175,7 @@ def test_the_worker_is_told_times_only_by_clocks_events_and_the_profiler(machine
             assert not any(isinstance(value, float) for value in answer.values()), (operation, answer)
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 2**40))
 def test_no_average_comes_near_another(seed):
     for case in EXERCISE.cases("average", seed):
@@ -294,7 +295,7 @@ def test_items_without_dtypes_have_a_table_of_their_own(machine):
     [
         ("benchmarking: {points: 1, dtypes: [float32]}", "is an exercise in measuring, which has no dtypes"),
         ("benchmarking: {points: 1, entry: benchmark}", "is an exercise in measuring, which has no entry"),
-        ("gelu: {points: 1, within: 0.1}", "is an exercise in writing kernels, which has no within"),
+        ("gelu: {points: 1, within: 0.05}", "is an exercise in writing kernels, which has no within"),
         ("benchmarking: {points: 1, weights: {ragged: 1}}", "benchmarking has no check 'ragged'"),
         ("benchmarking: {points: 1, within: 0.5}", "within"),
     ],
