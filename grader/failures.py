@@ -54,12 +54,12 @@ def raised_verdict(error: ErrorReply, evidence: dict[str, Any]) -> Verdict:
         return Verdict(Status.RAISED, error.message,
                        "autograd can't see into a kernel: wrap the launches in a torch.autograd.Function with "
                        "`forward` and `backward`, and call it by `apply`.", evidence=evidence)  # fmt: skip
-    if "NotImplementedError" in error.bases:
+    code = error.frames[-1].code if error.frames else ""
+    if "NotImplementedError" in error.bases and "NotImplementedError" in code:  # PyTorch raises it as well
         return Verdict(Status.NOT_IMPLEMENTED, error.message or "raises NotImplementedError", evidence=evidence)
     if error.out_of_memory:
         return Verdict(Status.OUT_OF_MEMORY, f"{where}{error.type}: {error.message}",
                        "The call asked for more memory than it may use.", evidence=evidence)  # fmt: skip
-    code = error.frames[-1].code if error.frames else ""
     if error.type == "AssertionError" and any(word in code for word in ("contiguous", "stride")):
         return Verdict(Status.RAISED, f"{where}refused this layout: {code.strip()}",
                        "Inputs may be transposed or sliced: use x.stride(), or make a contiguous copy.",

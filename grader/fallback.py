@@ -37,6 +37,7 @@ ACCUMULATION = frozenset({"add", "add_"})
 # Below this, a case is too small to tell helping from working.
 LEAST_ELEMENTS = 1024
 SHARE = 0.5
+HINT = "The exercise asks for this work to be done in your Triton kernel."
 
 
 def work_left_to_torch(case: Case, reply: CallReply, *, backward: bool = False) -> str | None:
@@ -51,4 +52,17 @@ def work_left_to_torch(case: Case, reply: CallReply, *, backward: bool = False) 
     most = max(spec.numel for spec in case.tensors)
     if largest.elements >= max(LEAST_ELEMENTS, SHARE * most):
         return f"PyTorch's {largest.name} worked on {largest.elements} elements beside the kernel"
+    return None
+
+
+def work_of_no_kernel(case: Case, reply: CallReply) -> str | None:
+    """A sentence on why no kernel can have made a result that is right, or None."""
+    # A GPU's record has no word on it: launches there may go past what counts them.
+    if reply.record.inputs_loaded is None or not any(spec.numel for spec in case.tensors):
+        return None
+    if not reply.record.launches:
+        return "the result is right, but no Triton kernel was launched"
+    copied = any(operator.name not in MOVES_NOTHING for operator in reply.operators)
+    if not reply.record.inputs_loaded and not copied:
+        return "the result is right, but no kernel read an input, or a copy of one"
     return None

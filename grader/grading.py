@@ -26,9 +26,11 @@ from .harness import HarnessTarget, judge_harness
 from .items import Item, Rounds, items_of
 from .judge import Caller, Target
 from .machine import Machine
+from .policy import check_sources
 from .rubric import LoadedRubric
 from .scoring import PREREQUISITES, ItemScore, score, total
 from .search import Outcome, Search
+from .silenced import judge_silenced
 from .submission import Submission
 from .threads import guard_ast_parse
 from .verdict import Status, Verdict
@@ -74,7 +76,12 @@ class Grading:
                 raise SelectionError(f"--reproduce: the rubric grades no {'-'.join(filter(None, wanted))}")
         self._loaded = loaded
         self._command = selection.command
-        self._hashes = submission.hashes({name: self.rubric.file_of(name) for name in {i.exercise for i in self.items}})
+        exercises = {item.exercise for item in self.items}
+        self._sources = {name: submission.sources(self.rubric.file_of(name)) for name in exercises}
+        self._found_in = {
+            name: check_sources(sources, self.rubric.source_rules) for name, sources in self._sources.items()
+        }
+        self._hashes = submission.hashes({name: self.rubric.file_of(name) for name in exercises})
         self._judged: dict[Item, Judged] = {}
         self._started = _now()
         self._machine = machine
@@ -126,7 +133,8 @@ class Grading:
                 evidence = {**found.evidence, "cases": outcome.cases, "attempt": attempt}
                 if outcome.cut_short:
                     evidence["cut_short"] = f"stopped drawing cases after {self.rubric.cases.budget_s:g} s"
-                verdict = replace(found, evidence=evidence)
+                staff = {**self._found_in[item.exercise].staff, **found.staff}
+                verdict = replace(found, evidence=evidence, staff=staff)
                 break
         else:
             verdict = fault
@@ -134,35 +142,55 @@ class Grading:
 
     def _outcome(self, item: Item, rounds: Rounds | None) -> Outcome:
         exercise = reference.find(item.exercise)
+        timed = item.check == "speed"
+        if timed and (self._machine.gpu is None or rounds is None):
+            return Outcome(Verdict(Status.NOT_MEASURED, "speed is measured on a GPU only"), 0, cut_short=False)
+        if (forbidden := self._found_in[item.exercise].verdict()) is not None:
+            return Outcome(forbidden, 0, cut_short=False)
         if isinstance(exercise, Harness):
             return self._measuring(item, exercise)
-        if item.check == "speed":
+        if timed and rounds is not None:
             return Outcome(self._speed(item, exercise, rounds), 0, cut_short=False)
         on_host = item.check in ("compiles", "fused")
         with Caller(
             self._machine.interpreter if on_host else self._machine.values,
             self._target(exercise, "cpu" if on_host else self._machine.torch_device),
         ) as caller:
+            outcome = self._outcome_of_calls(item, exercise, caller)
+        return replace(outcome, verdict=replace(outcome.verdict, staff=caller.staff))
 
-            def verdict_on(case: Case) -> Verdict:
-                return caller.judge(case, self.rubric.tolerance_for(case))
+    def _outcome_of_calls(self, item: Item, exercise: Exercise, caller: Caller) -> Outcome:
+        def verdict_on(case: Case) -> Verdict:
+            return caller.judge(case, self.rubric.tolerance_for(case))
 
-            listed = [
-                Case(item.exercise, item.check, item.dtype, inputs.tensors, inputs.seed, inputs.options)
-                for inputs in exercise.edge_cases(item.check)
-            ]
-            cases = [self.case] if isinstance(self.case, Case) else listed
-            if item.check == "compiles":
-                return judge_compiles(caller, cases, self.rubric.targets_of(item.exercise))
-            if item.check == "fused":
-                return judge_fused(verdict_on, exercise, cases, self.rubric.exercises[item.exercise].fused)
-            if isinstance(self.case, Case):
-                return Outcome(verdict_on(self.case), 1, cut_short=False)
-            return Search(verdict_on, exercise, item.check, item.dtype, self.rubric.cases, self.seed).run()
+        listed = [
+            Case(item.exercise, item.check, item.dtype, inputs.tensors, inputs.seed, inputs.options)
+            for inputs in exercise.edge_cases(item.check)
+        ]
+        cases = [self.case] if isinstance(self.case, Case) else listed
+        if item.check == "compiles":
+            return judge_compiles(caller, cases, self.rubric.targets_of(item.exercise))
+        if item.check == "fused":
+            outcome = judge_fused(verdict_on, exercise, cases, self.rubric.exercises[item.exercise].fused)
+        elif isinstance(self.case, Case):
+            outcome = Outcome(verdict_on(self.case), 1, cut_short=False)
+        else:
+            outcome = Search(verdict_on, exercise, item.check, item.dtype, self.rubric.cases, self.seed).run()
+        silenced = self._silenced(exercise, caller, cases) if outcome.verdict.passed else None
+        return outcome if silenced is None else replace(outcome, verdict=silenced)
+
+    def _silenced(self, exercise: Exercise, caller: Caller, cases: Sequence[Case]) -> Verdict | None:
+        """The verdict on a submission whose results are right without kernels. Only the interpreter can hold them."""
+        if caller.target.device != "cpu":
+            with Caller(self._machine.interpreter, self._target(exercise, "cpu")) as on_host:
+                return self._silenced(exercise, on_host, cases)
+        return judge_silenced(
+            lambda case: caller.judge(case, self.rubric.tolerance_for(case), silenced=True), cases, self.seed
+        )
 
     def _measuring(self, item: Item, harness: Harness) -> Outcome:
         file = self.rubric.file_of(harness.id)
-        target = HarnessTarget(harness, self.submission.sources(file), file, self.rubric.within_of(harness.id),
+        target = HarnessTarget(harness, self._sources[harness.id], file, self.rubric.within_of(harness.id),
                                self.rubric.cases.case_timeout_s, real=self._machine.has_gpu)  # fmt: skip
         listed = harness.cases(item.check, self.seed)
         cases = [self.case] if isinstance(self.case, HarnessCase) else listed
@@ -172,7 +200,7 @@ class Grading:
     def _target(self, exercise: Exercise, device: str) -> Target:
         return Target(
             exercise,
-            self.submission.sources(self.rubric.file_of(exercise.id)),
+            self._sources[exercise.id],
             self.rubric.file_of(exercise.id),
             self.rubric.entry_of(exercise.id),
             tf32=self.rubric.tf32_of(exercise.id),
@@ -181,9 +209,8 @@ class Grading:
             device=device,
         )
 
-    def _speed(self, item: Item, exercise: Exercise, rounds: Rounds | None) -> Verdict:
-        if self._machine.gpu is None or rounds is None:
-            return Verdict(Status.NOT_MEASURED, "speed is measured on a GPU only")
+    def _speed(self, item: Item, exercise: Exercise, rounds: Rounds) -> Verdict:
+        assert self._machine.gpu is not None
         if missing := self.missing(item):
             return Verdict(Status.TOO_SLOW, f"not timed: {' and '.join(missing)} must pass in {item.dtype} first")
         from .speed import SpeedRun, judge_speed
@@ -265,6 +292,7 @@ class Grading:
             reproduce=self.reproduce(verdict),
             case=verdict.case,
             evidence=verdict.evidence,
+            staff=verdict.staff,
             seconds=round(judged.seconds, 3),
         )
 

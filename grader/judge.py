@@ -48,6 +48,7 @@ class Caller:
 
     def __init__(self, zygote: Zygote, target: Target) -> None:
         self.target = target
+        self.staff: dict[str, Any] = {}  # suspicious facts, the worst of all calls
         self._zygote = zygote
         self._worker: Worker | None = None
 
@@ -71,6 +72,8 @@ class Caller:
     def drop_worker(self) -> None:
         """End the worker; the next request gets a fresh one."""
         if self._worker is not None:
+            if self.target.sources is not None and not self.target.private_cache:
+                self._note("files", self._worker.files_besides(self.target.sources.files))
             self._worker.close()
             self._worker = None
 
@@ -82,14 +85,22 @@ class Caller:
 
             check_health()
 
-    def judge(self, case: Case, tolerance: Tolerance) -> Verdict:
-        """The verdict on one case. A crash must happen twice: a worker killed from outside is not the submission's."""
-        verdict = self._judge_once(case, tolerance)
+    def _note(self, name: str, value: Any) -> None:
+        """Keep a suspicious fact where it is the first or larger than the one before."""
+        if value and (name not in self.staff or value > self.staff[name]):
+            self.staff[name] = value
+
+    def judge(self, case: Case, tolerance: Tolerance, *, silenced: bool = False) -> Verdict:
+        """The verdict on one case. A crash must happen twice: a worker killed from outside is not the submission's.
+
+        With `silenced`, launches do nothing, and who does the work is not judged.
+        """
+        verdict = self._judge_once(case, tolerance, silenced=silenced)
         if verdict.status is Status.CRASHED:
-            verdict = self._judge_once(case, tolerance)
+            verdict = self._judge_once(case, tolerance, silenced=silenced)
         return verdict
 
-    def _judge_once(self, case: Case, tolerance: Tolerance) -> Verdict:
+    def _judge_once(self, case: Case, tolerance: Tolerance, *, silenced: bool) -> Verdict:
         worker = self.worker()
         if isinstance(worker, Verdict):
             return worker
@@ -97,7 +108,7 @@ class Caller:
         outputs = target.exercise.gradients(case) or target.exercise.outputs(case)
         sizes = [_bytes(output) for output in outputs]
         laid = worker.arena.lay(case, output_capacity(sizes))
-        worker.post(_call_message(target.exercise, case, laid, sizes, tf32=target.tf32))
+        worker.post(_call_message(target, case, laid, sizes, silenced=silenced))
         inputs = logical_inputs(case)  # while the worker is at it
         expected = expected_outputs(target.exercise, case, inputs, tolerance)
         reply = worker.wait(target.case_timeout_s)
@@ -106,21 +117,27 @@ class Caller:
             self._lose_worker()
             return _of_case(verdict, case)
         seen = worker.arena.read(laid)
-        verdict = _judge_reply(target, case, reply, laid, seen, inputs, expected)
+        try:
+            parsed = parse_reply(reply)
+        except MalformedReplyError as error:
+            return _of_case(Verdict(Status.CRASHED, f"the worker's reply could not be read: {error}"), case)
+        self._note("threads", parsed.threads - 1)
+        self._note("processes", parsed.processes)
+        verdict = _judge_reply(target, case, parsed, laid, seen, inputs, expected, silenced=silenced)
         if verdict.evidence.get("device_lost"):
             self._lose_worker()  # an illegal access ends a process's use of the GPU for good
         return _of_case(verdict, case)
 
 
-def _call_message(exercise: Exercise, case: Case, laid: Laid, sizes: Sequence[int], *, tf32: bool) -> dict[str, Any]:
+def _call_message(target: Target, case: Case, laid: Laid, sizes: Sequence[int], *, silenced: bool) -> dict[str, Any]:
     placed = [each.to_message() for each in laid.inputs]
     offsets = output_offsets(laid, sizes)
     return {
         "kind": "call",
-        **call_arguments(exercise, case, placed),
+        **call_arguments(target.exercise, case, placed),
         "outputs": [{"offset": offset, "bytes": size} for offset, size in zip(offsets, sizes, strict=True)],
         # Autotuned kernels run one configuration a case: the seed picks it, so that a case can be repeated exactly.
-        "interpreter": {"config_index": case.seed, "tf32": tf32},
+        "interpreter": {"config_index": case.seed, "tf32": target.tf32, "silenced": silenced},
     }
 
 
@@ -151,12 +168,8 @@ def _of_case(verdict: Verdict, case: Case) -> Verdict:
     return Verdict(verdict.status, f"{verdict.message} — {case.describe()}", verdict.hint, str(case), verdict.evidence)
 
 
-def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid, seen: bytes, inputs: list[Tensor],
-                 expected: list[Expected]) -> Verdict:  # fmt: skip
-    try:
-        reply = parse_reply(message)
-    except MalformedReplyError as error:
-        return Verdict(Status.CRASHED, f"the worker's reply could not be read: {error}")
+def _judge_reply(target: Target, case: Case, reply: CallReply, laid: Laid, seen: bytes, inputs: list[Tensor],
+                 expected: list[Expected], *, silenced: bool) -> Verdict:  # fmt: skip
     evidence = reply.evidence()
     if reply.unsupported is not None:
         return Verdict(
@@ -185,15 +198,16 @@ def _judge_reply(target: Target, case: Case, message: dict[str, Any], laid: Laid
     if verdict is not None:
         return Verdict(verdict.status, verdict.message, verdict.hint, evidence=evidence)
     backward = bool(target.exercise.gradients(case))
-    if (work := fallback.work_left_to_torch(case, reply, backward=backward)) is not None:
-        return Verdict(Status.FALLBACK, work, "The exercise asks for this work to be done in your Triton kernel.",
-                       evidence=evidence)  # fmt: skip
+    if not silenced and (work := fallback.work_left_to_torch(case, reply, backward=backward)) is not None:
+        return Verdict(Status.FALLBACK, work, fallback.HINT, evidence=evidence)
     written = read_output(laid, seen, [_bytes(each.output) for each in expected])
     for each, data in zip(expected, written, strict=True):
         values = torch.frombuffer(bytearray(data), dtype=DTYPES[each.output.dtype]).reshape(each.output.shape)
         verdict = _judge_values(target.exercise, case, values, inputs, each, evidence)
         if not verdict.passed:
             return verdict
+    if not silenced and (work := fallback.work_of_no_kernel(case, reply)) is not None:
+        return Verdict(Status.FALLBACK, work, fallback.HINT, evidence=evidence)
     return Verdict(Status.PASSED, evidence=evidence)
 
 

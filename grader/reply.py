@@ -90,6 +90,7 @@ class Record(_Fact):
     faults: list[Fault] = Field(max_length=32)
     warnings: list[Text] = Field(max_length=32)
     unsupported: Text | None
+    inputs_loaded: bool | None = None  # whether a kernel read an input where it lies; None where nobody looked
 
 
 class CallReply(_Fact):
@@ -102,6 +103,7 @@ class CallReply(_Fact):
     allocated_bytes: Count
     largest_allocated: list[Count] = Field(max_length=16)
     threads: Count
+    processes: Count = 0
 
     @property
     def faults(self) -> list[str]:

@@ -39,7 +39,7 @@ class Environment(_Model):
 
 
 class ItemResult(_Model):
-    """One item: exercise, check and dtype, with its verdict and points."""
+    """One item: exercise, check and dtype, with its verdict and points. `staff` is not for students' eyes."""
 
     check: str
     dtype: str
@@ -53,6 +53,7 @@ class ItemResult(_Model):
     reproduce: str = ""
     case: str = ""
     evidence: dict[str, Any] = Field(default_factory=dict)
+    staff: dict[str, Any] = Field(default_factory=dict)
     seconds: float = 0.0
 
 

@@ -17,6 +17,7 @@ from reference.harness import Harness
 
 from .compare import Tolerance, default_tolerance
 from .errors import RubricError
+from .source_rules import RULES, SUSPICIONS
 
 DtypeName = Literal["float32", "float16", "bfloat16"]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -50,6 +51,22 @@ class Limits(_Model):
     memory_mib: int = Field(default=4096, ge=256)
     processes: int = Field(default=64, ge=1)
     output_kib: int = Field(default=64, ge=1, description="how much of its output is kept")
+
+
+class SourceRules(_Model):
+    """What a submission's source may hold: `grader/source_rules.py` has the rules.
+
+    `imports` are modules that may be imported besides standard ones that only compute. `rules` says of single rules
+    what they do: `forbid`, `warn` (told to staff only) or `ignore`.
+    """
+
+    enabled: bool = True
+    imports: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], ...] = ("torch", "triton", "numpy", "nvtx")
+    rules: Mapping[Literal[*RULES], Literal["forbid", "warn", "ignore"]] = Field(default_factory=dict)  # type: ignore[valid-type]
+
+    def severity(self, rule: str) -> str:
+        """What a rule does: forbid, warn or ignore."""
+        return self.rules.get(rule, "warn" if rule in SUSPICIONS else "forbid")
 
 
 class ToleranceException(_Model):
@@ -143,6 +160,7 @@ class Rubric(_Model):
     targets: tuple[Target, ...] = Field(default=(80, 90), min_length=1)
     cases: Cases = Cases()
     limits: Limits = Limits()
+    source_rules: SourceRules = SourceRules()
     exercises: Mapping[str, ExerciseRubric] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -6,12 +6,14 @@ Whatever a worker does ends here as a reply or as a `WorkerGone`. Nothing that i
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import selectors
 import shutil
 import signal
 import socket
 import time
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from .zygote import Zygote
 
 SEND_TIMEOUT_S = 10.0
+MOST_FILES_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,15 @@ class Worker:
         self._zygote.stop(self._number)
         self._drain()
         return WorkerGone(timed_out=True, code=-signal.SIGKILL)
+
+    def files_besides(self, staged: Container[str]) -> list[str]:
+        """Names of some of the files that were put into the worker's folder after the staged ones."""
+        try:
+            with os.scandir(self.folder) as entries:
+                found = (entry.name for entry in entries if entry.name not in staged)
+                return sorted(ascii(name)[1:-1] for name in itertools.islice(found, MOST_FILES_NAMED))
+        except OSError:  # it is the submission's to delete
+            return []
 
     def pause(self, *, paused: bool) -> None:
         """Stop the worker's processes, or let them go on."""

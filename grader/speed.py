@@ -140,7 +140,7 @@ def _duel(exercise: Exercise, run: SpeedRun, device: Device, peers: Peers, pool:
         return hopeless
     if (work := fallback.work_left_to_torch(run.case, parse_reply(duel.recorded()))) is not None:
         return Verdict(Status.FALLBACK, f"while it was timed: {work} — {run.case.describe()}",
-                       "The exercise asks for this work to be done in your Triton kernel.")  # fmt: skip
+                       fallback.HINT)  # fmt: skip
     for player in (baseline, submission):
         player.forget()
     for _ in range(PILOT_ROUNDS):
@@ -226,7 +226,29 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, stat
                        "The call must do its work before it returns.", evidence=evidence)  # fmt: skip
     if credit <= 0:
         return Verdict(Status.TOO_SLOW, f"{seen} — {run.case.describe()}", _advice(evidence), evidence=evidence)
-    return Verdict(Status.PASSED, seen, evidence=evidence)
+    return Verdict(Status.PASSED, seen, evidence=evidence, staff=_suspicions(duel, time_us, least_us))
+
+
+def _suspicions(duel: Duel, time_us: float, least_us: float) -> dict[str, Any]:
+    """What proves nothing, since clocks and data sheets are a little off, but is worth a look."""
+    facts: dict[str, Any] = {}
+    if time_us < least_us:
+        facts["under_the_limit"] = {"time_us": time_us, "least_us": least_us}
+    if late := _late_rounds(duel):
+        facts["late_rounds"] = late
+    if duel.submission.busy_rounds:
+        facts["busy_rounds"] = duel.submission.busy_rounds
+    return facts
+
+
+def _fetch_limit_s(duel: Duel) -> float:
+    """How long reading one output may take."""
+    return LATE_FACTOR * statistics.median(duel.baseline.fetch_seconds) + LATE_FIXED_S / duel.submission.calls
+
+
+def _late_rounds(duel: Duel) -> int:
+    limit_s = _fetch_limit_s(duel)
+    return sum(seconds > limit_s for seconds in duel.submission.fetch_seconds)
 
 
 def _summary(evidence: dict[str, Any]) -> str:
@@ -246,13 +268,12 @@ def _trick(duel: Duel) -> str | None:
     """What shows that work was done outside the clock, or None."""
     baseline, submission = duel.baseline, duel.submission
     tolerated = max(1, int(ODD_SHARE * len(submission.seconds)))
-    usual_fetch_s = statistics.median(baseline.fetch_seconds)
-    limit_s = LATE_FACTOR * usual_fetch_s + LATE_FIXED_S / submission.calls
-    late = sum(seconds > limit_s for seconds in submission.fetch_seconds)
-    if late > tolerated:
+    if (late := _late_rounds(duel)) > tolerated:
+        usual_fetch_s = statistics.median(baseline.fetch_seconds)
         return (
-            f"in {late} of {len(submission.fetch_seconds)} rounds each result took over {limit_s * 1e6:.0f} µs to "
-            f"read, those of the baseline {usual_fetch_s * 1e6:.0f}: work was put off"
+            f"in {late} of {len(submission.fetch_seconds)} rounds each result took over "
+            f"{_fetch_limit_s(duel) * 1e6:.0f} µs to read, those of the baseline {usual_fetch_s * 1e6:.0f}: "
+            "work was put off"
         )
     if submission.busy_rounds > tolerated + baseline.busy_rounds:
         return f"in {submission.busy_rounds} rounds the device worked while the submission stood still"

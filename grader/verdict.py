@@ -35,7 +35,8 @@ class Status(StrEnum):
 class Verdict:
     """One judgement: the status, what was seen and expected in one line, a hint on what to do, and the facts behind it.
 
-    `case` is the text of the case that showed it (`str(Case)`), or "" where no case is to blame.
+    `case` is the text of the case that showed it (`str(Case)`), or "" where no case is to blame. `staff` holds what is
+    suspicious and no more: it decides nothing and is never shown to a student.
     """
 
     status: Status
@@ -43,6 +44,7 @@ class Verdict:
     hint: str = ""
     case: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
+    staff: dict[str, Any] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:

@@ -74,7 +74,6 @@ class Zygote:
             "TMPDIR": str(self._home),
             "TRITON_CACHE_DIR": str(self._home / "triton"),
             "OMP_NUM_THREADS": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         if self.spawn:  # a profiler hands itself on to child processes in variables of its own
             environment = {**os.environ, **environment, "GRADER_SPAWN": "1"}
@@ -82,14 +81,14 @@ class Zygote:
             environment["TRITON_INTERPRET"] = "1"
         else:
             environment |= {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
-        # -I: no user site, no PYTHON* variables, no script folder on the path. What the worker may import is the
-        # grader's own copy for it, and the judge's libraries: `reference` is not among them.
+        # -I: no user site, no PYTHON* variables, no script folder on the path; -B: no bytecode beside the submission.
+        # What the worker may import is the grader's own copy for it and the judge's libraries, without `reference`.
         libraries = [entry for entry in sys.path if entry and not (Path(entry) / "reference").is_dir()]
         path = json.dumps([str(self._home / "code"), *libraries])
         boot = f"import sys; sys.path[:] = {path}; from grader.worker import zygote; zygote.main()"
         with theirs, (self._home / "zygote.log").open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
-                [sys.executable, "-I", "-c", boot, str(theirs.fileno())],
+                [sys.executable, "-I", "-B", "-c", boot, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ import yaml
 import reference
 from grader.grading import Grading, Selection
 from grader.machine import Machine
-from grader.rubric import Cases, LoadedRubric, Rubric, load_rubric
+from grader.rubric import Cases, LoadedRubric, Rubric, SourceRules, load_rubric
 from grader.submission import Submission
 from grader.verdict import Verdict
 from reference.exercise import DTYPES, VALUE_CHECKS, Case, Exercise
@@ -76,6 +76,7 @@ def rubric_for(exercise: str, file: str, targets: Sequence[int] = (), **cases: f
         update={
             "exercises": {exercise: of_exercise.model_copy(update={"file": file, "entry": exercise})},
             "targets": tuple(targets) or loaded.rubric.targets,
+            "source_rules": SourceRules(enabled=False),  # what is wrong must show without them
             "cases": Cases(**{**loaded.rubric.cases.model_dump(), **cases}),
         }
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import reference
-from grader import timing
+from grader import speed, timing
 from reference.exercise import Case, TensorSpec
 
 CASE = Case("gelu", "speed", "bfloat16", (TensorSpec("x", (4096, 4096)),))
@@ -172,3 +172,19 @@ def test_one_output_of_each_round_is_judged_and_the_first_complaint_stays(clock)
     duel = duel_of(Worker(clock, 0.0007), Worker(clock, 0.00007), judge_output=lambda *_: next(complaints))
     play(duel, 3)
     assert duel.complaint == "the first"
+
+
+@pytest.mark.parametrize(
+    ("time_us", "fetches", "busy", "facts"),
+    [
+        (70.0, [1e-3] * 3, 0, set()),
+        (62.0, [1e-3] * 3, 0, {"under_the_limit"}),
+        (70.0, [1e-3, 9e-3, 1e-3], 0, {"late_rounds"}),
+        (70.0, [1e-3] * 3, 1, {"busy_rounds"}),
+    ],
+)
+def test_what_proves_nothing_about_a_timing_is_kept_for_staff(time_us, fetches, busy, facts):
+    baseline = SimpleNamespace(fetch_seconds=[1e-3] * 3, busy_rounds=0)
+    submission = SimpleNamespace(fetch_seconds=fetches, busy_rounds=busy, calls=10, seconds=fetches)
+    found = speed._suspicions(SimpleNamespace(baseline=baseline, submission=submission), time_us, least_us=64.0)
+    assert set(found) == facts

@@ -7,6 +7,7 @@ points.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -108,7 +109,7 @@ class Worker:
         upstream = [self._view(tensor) for tensor in message["upstream"]]
         leaves = backward.require(arguments, message["differentiate"])
         log = OperatorLog()
-        with self._backend.record(message["interpreter"]) as record:
+        with self._backend.record({**message["interpreter"], "inputs": self._addresses()}) as record:
             try:
                 with log:
                     result = self._entry(*arguments)
@@ -133,6 +134,7 @@ class Worker:
             "allocated_bytes": log.allocated_bytes,
             "largest_allocated": log.largest_allocated,
             "threads": threading.active_count(),
+            "processes": _children(),
         }
 
     def compile(self, message: protocol.Message) -> protocol.Message:
@@ -231,6 +233,11 @@ class Worker:
         flat = self._region(tensor["offset"], (1 + _reach(tensor)) * dtype.itemsize).view(dtype)
         return torch.as_strided(flat, tensor["shape"], tensor["strides"])
 
+    def _addresses(self) -> tuple[int, int]:
+        """Where the arena lies."""
+        start = self._arena.data_ptr()
+        return start, start + self._arena.numel()
+
     def _region(self, offset: int, size: int) -> Any:
         return self._arena[offset : offset + size]
 
@@ -243,12 +250,15 @@ class Worker:
         for value, region in zip(values, [*regions, *[None] * len(values)], strict=False):
             # The exact type: a subclass could compute when it is read, after the call has returned.
             if type(value) is not torch.Tensor or value.layout is not torch.strided:
-                described.append({"type": _type_name(value)})
+                exact = type(value) is torch.Tensor
+                described.append({"type": f"a Tensor of layout {value.layout}" if exact else _type_name(value)})
                 continue
             fact = {"type": "Tensor", "shape": list(value.shape)[:16], "dtype": str(value.dtype).removeprefix("torch."),
                     "device": value.device.type}  # fmt: skip
-            if region is not None and value.numel() and value.numel() * value.element_size() <= region["bytes"]:
-                target = self._region(region["offset"], value.numel() * value.element_size()).view(value.dtype)
+            size = value.numel() * value.element_size()
+            here = value.device.type == self._backend.DEVICE  # there is nothing to copy of a meta tensor
+            if region is not None and here and 0 < size <= region["bytes"]:
+                target = self._region(region["offset"], size).view(value.dtype)
                 target.view(value.shape).copy_(value.detach())
             described.append(fact)
         return described
@@ -290,6 +300,15 @@ def serve(channel: socket.socket, arena_fd: int, arena_size: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         protocol.send(channel, {"id": message["id"], **reply})
+
+
+def _children() -> int:
+    """Processes that this one has started and that have not ended."""
+    found = 0
+    for path in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += len(path.read_text().split())
+    return found
 
 
 def _reach(tensor: dict[str, Any]) -> int:

@@ -40,9 +40,9 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
         return result
 
     def _note_new(self, args: Any, results: Any) -> None:
-        known = {value.untyped_storage().data_ptr() for value in args if isinstance(value, torch.Tensor)}
+        known = {value.untyped_storage().data_ptr() for value in args if _is_dense(value)}
         for value in results:
-            if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() not in known:
+            if _is_dense(value) and value.untyped_storage().data_ptr() not in known:
                 size = value.untyped_storage().nbytes()
                 self.allocated_bytes += size
                 if size > self._largest_bytes:
@@ -55,3 +55,8 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
             {"name": name[:100], "calls": calls, "elements": elements, "bytes_touched": touched}
             for name, (calls, elements, touched) in ordered[:most]
         ]
+
+
+def _is_dense(value: Any) -> bool:
+    """Whether it is a tensor with a storage of its own."""
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided

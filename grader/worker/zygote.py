@@ -163,7 +163,7 @@ def _start_afresh(arena_size: int) -> None:
         f"import socket, sys; sys.path[:] = {sys.path!r}; from grader.worker import call; call.prepare(); "
         f"call.serve(socket.socket(fileno=3), 4, {arena_size})"
     )
-    os.execv(sys.executable, [sys.executable, "-I", "-c", code])  # noqa: S606 - our own interpreter and code
+    os.execv(sys.executable, [sys.executable, "-I", "-B", "-c", code])  # noqa: S606 - our own interpreter and code
 
 
 def fd_above(fd: int, least: int) -> int:

@@ -101,6 +101,8 @@ def record(options: state.Options) -> Iterator[state.Record]:
             torch.Tensor.data_ptr = original  # type: ignore[method-assign]
             loaded, stored = session.memory.regions.unique_bytes()
             session.record.unique_bytes_loaded, session.record.unique_bytes_stored = loaded, stored
+            if options.inputs is not None:
+                session.record.inputs_loaded = session.memory.regions.loaded_between(*options.inputs)
 
 
 def rewritten(fn: types.FunctionType) -> Callable[..., Any]:
@@ -240,6 +242,8 @@ def _launch(session: state.Session, function: Any, grid: Any, args: tuple[Any, .
     session.record.launch_count += 1
     if len(session.record.launches) < state.KEPT_LAUNCHES:
         session.record.launches.append(state.Launch(fn.__name__, list(sizes), config, num_configs))
+    if session.options.silenced:
+        return
     body = rewritten(fn)
     with runtime.patches, np.errstate(all="ignore"):
         values = {

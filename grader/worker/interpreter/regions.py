@@ -126,6 +126,11 @@ class Regions:
         region = self.tagged[tag] if tag < len(self.tagged) else None
         return [] if region is None else [region]
 
+    def loaded_between(self, low: int, high: int) -> bool:
+        """Whether anything was loaded from a region that starts between two addresses."""
+        return any(region is not None and low <= region.low < high and region.loaded is not None and region.loaded.any()
+                   for region in (*self.tagged, *self.asked))  # fmt: skip
+
     def unique_bytes(self) -> tuple[int, int]:
         """Distinct bytes loaded and stored; overlapping arguments are counted apart."""
         totals = [0, 0]

@@ -16,13 +16,18 @@ KEPT_LAUNCHES = 4096
 
 @dataclass(frozen=True)
 class Options:
-    """How the next call is run; no field changes what is allowed, and `batch` not even values, only the speed."""
+    """How the next call is run; no field changes what is allowed, and `batch` not even values, only the speed.
+
+    Launches that are `silenced` do nothing. `inputs` are the addresses between which the call's inputs lie.
+    """
 
     config_index: int = 0
     tf32: bool = True
     accumulate_16bit: bool = True
     memory_check: bool = True
     batch: bool = True
+    silenced: bool = False
+    inputs: tuple[int, int] | None = None
 
 
 @dataclass
@@ -69,6 +74,7 @@ class Record:
     fault_count: int = 0
     warnings: list[str] = field(default_factory=list)
     unsupported: str | None = None
+    inputs_loaded: bool | None = None
 
     def warn(self, message: str) -> None:
         """Keep a warning once."""
