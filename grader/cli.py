@@ -12,6 +12,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from .cli_inspect import inspect
+from .cli_profile import profile
 from .errors import GraderError
 from .grading import default_root
 from .rubric import load_rubric
@@ -48,6 +50,10 @@ def doctor(rubric: Annotated[Path | None, typer.Option(help="the policy to look 
     console.print(f"gradable here: {', '.join(check for check in checks if check not in unavailable)}")
     for check in unavailable:
         console.print(f"not gradable here: {check}: {problems}")
+
+
+app.command()(inspect)
+app.command()(profile)
 
 
 def _gpu(console: Console) -> str:

@@ -5,7 +5,7 @@ The interpreter lets much pass that the compiler rejects, so a student without a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reference.exercise import Case
 
@@ -32,7 +32,14 @@ def judge_compiles(caller: Caller, cases: Sequence[Case], targets: Sequence[int]
     return Outcome(Verdict(Status.PASSED, evidence={"kernels": facts}), len(cases), cut_short=False)
 
 
-def _judge_case(caller: Caller, case: Case, targets: Sequence[int], facts: list[dict[str, object]]) -> Verdict:
+def request_compilation(
+    caller: Caller, case: Case, targets: Sequence[int], gpu: Mapping[str, object] | None = None
+) -> CompileReply | Verdict:
+    """What the compiler makes of the call's kernels, or the verdict on why that can't be told.
+
+    With `gpu` (name, multiprocessors, max_configs) the call sees that GPU, its tensors have no memory, and the reply
+    has details of each kernel.
+    """
     worker = caller.worker()
     if isinstance(worker, Verdict):
         return worker
@@ -41,7 +48,7 @@ def _judge_case(caller: Caller, case: Case, targets: Sequence[int], facts: list[
         for spec in case.tensors
     ]
     message = {"kind": "compile", **call_arguments(caller.target.exercise, case, tensors),
-               "targets": list(targets), "timeout_s": TIMEOUT_S}  # fmt: skip
+               "targets": list(targets), "timeout_s": TIMEOUT_S, "gpu": gpu}  # fmt: skip
     answer = worker.request(message, TIMEOUT_S + caller.target.case_timeout_s)
     if isinstance(answer, WorkerGone):
         caller.drop_worker()
@@ -59,6 +66,13 @@ def _judge_case(caller: Caller, case: Case, targets: Sequence[int], facts: list[
     if not reply.kernels:
         return Verdict(Status.FALLBACK, "no Triton kernel was launched",
                        "Write the work as a kernel with @triton.jit and launch it.", case=str(case))  # fmt: skip
+    return reply
+
+
+def _judge_case(caller: Caller, case: Case, targets: Sequence[int], facts: list[dict[str, object]]) -> Verdict:
+    reply = request_compilation(caller, case, targets)
+    if isinstance(reply, Verdict):
+        return reply
     facts.extend(
         kernel.model_dump(include={"kernel", "target", "config", "registers", "spills", "shared_bytes", "num_warps"})
         for kernel in reply.kernels

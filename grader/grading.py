@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import reference
-from reference.exercise import Case, Exercise, TensorSpec
+from reference.exercise import Case, Exercise
 from reference.harness import Harness, HarnessCase
 
 from . import result as results
@@ -23,7 +23,7 @@ from .compiles import judge_compiles
 from .errors import InfrastructureError, SelectionError
 from .fused import judge_fused
 from .harness import HarnessTarget, judge_harness
-from .items import Item, Rounds, items_of
+from .items import Item, Rounds, benchmark_case, items_of
 from .judge import Caller, Target
 from .machine import Machine
 from .policy import check_sources
@@ -227,15 +227,13 @@ class Grading:
             peers = self._machine.peers(self._timed_cases())
             verdict = judge_speed(self._machine.gpu, target, run, device, peers, self.seed, rounds)
         if "nvtx_range" in verdict.evidence:
-            verdict.evidence["profile"] = self._profile_command(item, verdict.evidence["nvtx_range"])
+            verdict.evidence["profile"] = self._profile_command(item)
         return verdict
 
-    def _profile_command(self, item: Item, nvtx_range: str) -> str:
-        """The command that shows one timed launch of an item to Nsight Compute."""
-        # ncu follows a process that is started, not one that is forked.
-        graded = [*self._command, "--exercise", item.exercise, "--spawn-workers", "-k", "speed"]
-        options = ["--clock-control", "none", "--target-processes", "all", "--launch-count", "1"]
-        return shlex.join(["ncu", "--nvtx", "--nvtx-include", nvtx_range, *options, *graded])
+    def _profile_command(self, item: Item) -> str:
+        """The command that shows the kernels of one timed call of an item to Nsight Compute."""
+        chosen = ["--tool", "ncu", "--benchmark", str(item.benchmark)]
+        return shlex.join(["grader", "profile", item.exercise, *self._command[2:], *chosen])
 
     def _timed_cases(self) -> list[Case]:
         return [_timed_case(item) for item in self.items if item.benchmark is not None and self._machine.has_gpu]
@@ -318,11 +316,9 @@ class Grading:
 
 
 def _timed_case(item: Item) -> Case:
-    """The case of an item that is timed: the benchmark's sizes and options."""
+    """The case of an item that is timed."""
     assert item.benchmark is not None
-    specs = zip(reference.load(item.exercise).tensors, item.benchmark.sizes, strict=False)
-    return Case(item.exercise, item.check, item.dtype, tuple(TensorSpec(name, shape) for name, shape in specs),
-                options=tuple(item.benchmark.options.items()))  # fmt: skip
+    return benchmark_case(reference.load(item.exercise), item.benchmark)
 
 
 def _parse_case(text: str) -> Case | HarnessCase:

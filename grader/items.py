@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from reference.exercise import Case, Exercise, TensorSpec
+
 from .errors import SelectionError
 from .rubric import Benchmark, Rubric
 from .scoring import item_maximum
@@ -48,3 +50,10 @@ def _of(rubric: Rubric, name: str) -> Iterator[Item]:
             dtypes = rubric.dtypes_of(name)
             most = item_maximum(exercise.points, weights, check, len(dtypes))
             yield from (Item(name, check, dtype, most) for dtype in dtypes)
+
+
+def benchmark_case(exercise: Exercise, benchmark: Benchmark) -> Case:
+    """The case that a benchmark times."""
+    specs = zip(exercise.tensors, benchmark.sizes, strict=False)
+    return Case(exercise.id, "speed", benchmark.dtype, tuple(TensorSpec(name, shape) for name, shape in specs),
+                options=tuple(benchmark.options.items()))  # fmt: skip

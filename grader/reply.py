@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import base64
+import zlib
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Text = Annotated[str, Field(max_length=4000)]
 Short = Annotated[str, Field(max_length=200)]
+MAX_PTX_BYTES = 8 << 20
 Count = Annotated[int, Field(ge=0, le=2**62)]
 
 
@@ -132,6 +135,25 @@ class CallReply(_Fact):
         return facts
 
 
+class KernelDetails(_Fact):
+    """What a kernel consists of; grader/worker/compiling/details.py says what each field is."""
+
+    ptx: Annotated[str, Field(max_length=1 << 18)]
+    arguments: list[Literal["pointer"] | Annotated[int, Field(ge=-(2**63), lt=2**64)] | None] = Field(max_length=256)
+    constants: dict[Short, bool | int | float | Short] = Field(max_length=64)
+    dots: Count
+    num_stages: Count | None
+    tensor_memory_columns: Count
+
+    def ptx_text(self) -> str:
+        """The PTX, "" where there is none or it is no compressed text. Never longer than MAX_PTX_BYTES."""
+        try:
+            packed = base64.b64decode(self.ptx, validate=True)
+            return zlib.decompressobj().decompress(packed, MAX_PTX_BYTES).decode(errors="replace")
+        except (ValueError, zlib.error):
+            return ""
+
+
 class CompiledKernel(_Fact):
     """One kernel compiled for one compute capability; grader/worker/compiling/records.py says what each field is."""
 
@@ -145,9 +167,12 @@ class CompiledKernel(_Fact):
     line: int | None
     shared_bytes: Count
     num_warps: Count
+    grid: list[int] = Field(default_factory=list, max_length=3)
     registers: Count | None
     spills: Count | None
+    stack_bytes: Count | None = None
     note: Text
+    details: KernelDetails | None = None
 
 
 class CompileReply(_Fact):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,9 +19,9 @@ from .failures import gone_verdict, raised_verdict
 from .items import Rounds
 from .judge import Caller, Target
 from .peers import Peers
+from .players import NVTX_DOMAIN, STUDENT, baseline_sources, range_name
 from .reply import MalformedReplyError, parse_error, parse_reply
 from .runner import Worker, WorkerGone
-from .submission import Sources
 from .timing import MOST_CALLS, REPLY_TIMEOUT_S, BusyError, Duel, Player, Pool, TimingError
 from .verdict import Status, Verdict
 from .zygote import Zygote
@@ -68,7 +66,7 @@ def judge_speed(zygote: Zygote, target: Target, run: SpeedRun, device: Device, p
             raise InfrastructureError(f"the baseline does not load: {baseline.message}")
         pool = Pool.allocate(target.exercise, run.case, MOST_CALLS)
         stack.callback(pool.memory.close)
-        submission = _player(submitted, zygote, target, run.case, "student")
+        submission = _player(submitted, zygote, target, run.case, STUDENT)
         if isinstance(submission, Verdict):
             return submission
         try:
@@ -105,23 +103,12 @@ def _player(stack: ExitStack, zygote: Zygote, target: Target, case: Case, name: 
     worker = stack.enter_context(Caller(zygote, target)).worker()
     if isinstance(worker, Verdict):
         return worker
-    # No slash: ncu takes it for nesting.
-    size = "_".join("x".join(map(str, spec.shape)) for spec in case.tensors)
-    return Player(name, worker, f"{case.exercise}.{name}.{size}.{case.dtype}")
+    return Player(name, worker, range_name(case, name))
 
 
 def baseline_target(target: Target, name: str) -> Target:
     """A worker's sources that give a baseline: it is timed by the same code as the submission, in its own process."""
-    root = str(Path(__file__).parent.parent)
-    code = textwrap.dedent(f"""\
-        import sys
-        sys.path.append({root!r})
-        import torch
-        import reference
-        baselines = reference.load({target.exercise.id!r}).baselines
-        baseline = torch.compile(baselines["eager"]) if {name!r} == "compile" else baselines[{name!r}]
-        """)
-    return Target(target.exercise, Sources("baseline.py", {"baseline.py": code.encode()}), "baseline.py", "baseline",
+    return Target(target.exercise, baseline_sources(target.exercise.id, name), "baseline.py", "baseline",
                   tf32=target.tf32, case_timeout_s=120.0, private_cache=True)  # fmt: skip
 
 
@@ -206,7 +193,7 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, stat
         "floor": run.floor, "target": run.target, "baseline": run.baseline,
         "time_us": time_us, "baseline_us": times_us[duel.baseline.name], "least_us": least_us,
         "baselines_us": {**peers_us, run.baseline: times_us[duel.baseline.name]},
-        "nvtx_range": f"grader@{duel.submission.label}/",
+        "nvtx_range": f"{NVTX_DOMAIN}@{duel.submission.label}/",
         "gb_s": cost.bytes_moved / time_us / 1e3, "tflop_s": cost.flops / time_us / 1e6,
         "percent_of_limit": 100 * least_us / time_us,
         "bound_by": hardware.bound_by(cost, run.case.dtype, device.limits),

@@ -43,12 +43,16 @@ class Submission:
 
     def sources(self, file: str) -> Sources | None:
         """The named file and its neighbours, or None where the submission has none. Raises SubmissionError."""
-        main = next((path for path in (self.path / file, self.path / "student" / file) if path.is_file()), None)
+        main = self.find(file)
         if main is None:
             return None
         neighbours = sorted(path for path in main.parent.glob("*.py") if path.is_file() and path != main)
         taken = [main, *(path for path in neighbours if path.name not in _NEVER_TAKEN)][:MAX_FILES]
         return Sources(main.name, {path.name: _read(path) for path in taken})
+
+    def find(self, file: str) -> Path | None:
+        """Where the named file is, None where the submission has none."""
+        return next((path for path in (self.path / file, self.path / "student" / file) if path.is_file()), None)
 
     def hashes(self, files: Mapping[str, str]) -> dict[str, str]:
         """SHA-256 per exercise id of the exercise's file, for those that are there."""

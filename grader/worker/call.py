@@ -93,8 +93,8 @@ class Worker:
         # Behind everything else: a submission's torch.py shadows nothing.
         sys.path.append(str(path.parent))
         try:
-            module = _import_file(path)
-            self._entry = _find_entry(module, message["entry"])
+            module = import_file(path)
+            self._entry = find_entry(module, message["entry"])
         except BaseException as error:  # noqa: BLE001 - a submission may raise anything, SystemExit included
             return {"kind": "load_failed", "error": self._describe(error)}
         return {"kind": "loaded"}
@@ -138,11 +138,16 @@ class Worker:
         }
 
     def compile(self, message: protocol.Message) -> protocol.Message:
-        """Call the entry point on tensors of the case's form with each launch turned into a compilation."""
+        """Call the entry point on tensors of the case's form with each launch turned into a compilation.
+
+        With `gpu` in the message the tensors have no memory, and the call sees that GPU.
+        """
         from grader.worker import backward, compiling
 
         assert self._entry is not None, "the judge loads before it calls"
-        arguments = [_zeros(each["tensor"]) if "tensor" in each else each["value"] for each in message["arguments"]]
+        gpu = message.get("gpu")
+        make = _shapes if gpu else _zeros
+        arguments = [make(each["tensor"]) if "tensor" in each else each["value"] for each in message["arguments"]]
         upstream = [_zeros(tensor) for tensor in message["upstream"]]
         leaves = backward.require(arguments, message["differentiate"])
         modules = [module for module in list(sys.modules.values())
@@ -155,7 +160,7 @@ class Worker:
                 backward.gradients(result, leaves, upstream)
 
         try:
-            kernels = compiling.compile_call(call, modules, message["targets"], timeout_s=message["timeout_s"])
+            kernels = compiling.compile_call(call, modules, message["targets"], timeout_s=message["timeout_s"], gpu=gpu)
         except compiling.CallFailed as error:
             return {"kind": "call_failed", "message": error.message[:MAX_TEXT], "file": error.file, "line": error.line}
         except compiling.CompilerUnavailable as error:
@@ -324,11 +329,20 @@ def _zeros(tensor: dict[str, Any]) -> Any:
     return torch.as_strided(storage, tensor["shape"], tensor["strides"])
 
 
+def _shapes(tensor: dict[str, Any]) -> Any:
+    """A tensor of this form without memory."""
+    import torch
+
+    dtype = getattr(torch, tensor["dtype"])
+    return torch.empty_strided(tensor["shape"], tensor["strides"], dtype=dtype, device="meta")
+
+
 def _cut(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in facts.items()}
 
 
-def _import_file(path: Path) -> Any:
+def import_file(path: Path) -> Any:
+    """The module in a file. Raises what its code raises."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -338,7 +352,8 @@ def _import_file(path: Path) -> Any:
     return module
 
 
-def _find_entry(module: Any, dotted: str) -> Callable[..., Any]:
+def find_entry(module: Any, dotted: str) -> Callable[..., Any]:
+    """What is called: a function by its dotted name, or an autograd.Function's `apply`. Raises EntryError."""
     found = module
     for part in dotted.split("."):
         if not hasattr(found, part):

@@ -12,10 +12,14 @@ from grader.worker.compiling import resources
 
 
 class StubDriver:
-    """A driver for a GPU that isn't there. The device number is the capability, since Triton's caches go by device."""
+    """A driver for a GPU that isn't there. The device number is the capability, since Triton's caches go by device.
 
-    def __init__(self, target: int) -> None:
+    Without `multiprocessors` it has those of a common GPU of its capability.
+    """
+
+    def __init__(self, target: int, multiprocessors: int | None = None) -> None:
         self._target = target
+        self._multiprocessors = multiprocessors
         self.utils = self  # Triton keeps these functions on an object of their own
 
     def get_current_target(self) -> GPUTarget:
@@ -39,4 +43,7 @@ class StubDriver:
 
     def get_device_properties(self, device: int) -> dict[str, int]:  # noqa: ARG002 - Triton's signature
         """What a kernel that sizes its grid by the chip asks for."""
-        return resources.device_properties(self._target)
+        properties = resources.device_properties(self._target)
+        if self._multiprocessors is not None:
+            properties["multiprocessor_count"] = self._multiprocessors
+        return properties

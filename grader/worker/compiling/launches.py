@@ -16,7 +16,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import PTXASError, TritonError
 from triton.runtime.jit import JITFunction
 
-from grader.worker.compiling import errors, resources
+from grader.worker.compiling import details, errors, resources
 from grader.worker.compiling.driver import StubDriver
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ CODE_ERRORS = (
     TypeError,
     ValueError,
 )
-_MAX_CONFIGS = 8  # per tuned launch
+_MAX_CONFIGS = 8  # per tuned launch, where the caller names no number
 _MAX_VARIANTS = 24  # compilations per kernel and target
 _MAX_FAILURES = 2  # of one kernel in one configuration: a loop of launches needn't fail every time
 _MAX_LAUNCHES = 512  # per target
@@ -58,6 +58,8 @@ class Launches:
         self._files = files
         self._jits: list[Any] = []
         self._target = 0
+        self._detailed = False
+        self._max_configs = _MAX_CONFIGS
         self._config: str | None = None
         self._note = ""
         self._tuning = 0  # number of the tuned launch that is going on, 0 for none
@@ -88,24 +90,28 @@ class Launches:
         knobs.runtime.interpret = False
         knobs.nvidia.dump_ptxas_log = True  # spills are told nowhere else
 
-    def aim(self, target: int) -> None:
-        """Makes `target` the device that is seen from here on."""
+    def aim(self, target: int, gpu: dict[str, Any] | None = None) -> None:
+        """Makes `target` the device that is seen from here on; with `gpu`, reports say what a kernel consists of."""
         self._target = target
+        self._detailed = gpu is not None
+        self._max_configs = gpu["max_configs"] if gpu else _MAX_CONFIGS
         self._launches = 0
         self._failures.clear()
         self._seen.clear()
-        driver.set_active(StubDriver(target))
+        driver.set_active(StubDriver(target, gpu["multiprocessors"] if gpu else None))
 
     def tune(self, tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Compiles the configurations that Triton's autotuner would have timed for this launch."""
         tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
         configs = tuner.configs if len(tuner.configs) == 1 else tuner.prune_configs(kwargs)
-        if len(configs) > _MAX_CONFIGS:
-            self._note = f"the first {_MAX_CONFIGS} of {len(configs)} configurations were compiled"
+        if len(configs) > self._max_configs:
+            self._note = f"the first {self._max_configs} of {len(configs)} configurations were compiled"
+            if self._max_configs == 1:
+                self._note = f"the first of {len(configs)} configurations was compiled"
         self._tunings += 1
         self._tuning = self._tunings
         try:
-            for config in configs[:_MAX_CONFIGS]:
+            for config in configs[: self._max_configs]:
                 self._config = ", ".join(f"{name}={value}" for name, value in config.all_kwargs().items())
                 if conflicts := sorted(kwargs.keys() & config.kwargs.keys()):
                     # Triton's words; its ValueError comes out of the launch.
@@ -182,6 +188,7 @@ class Launches:
             registers=usage.registers,
             spills=usage.spills,
             stack_bytes=usage.stack_bytes,
+            details=details.of(jit, kernel, args, kwargs) if self._detailed else None,
         )
 
     def _is_news(self, what: Any, message: str) -> bool:
@@ -214,6 +221,7 @@ class Launches:
             "note": self._note,
             "tuning": self._tuning,
             "skippable": False,
+            "details": None,
         }
 
 

@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +24,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
 from triton.runtime.cache import triton_key
 
-from grader.worker.compiling import errors
+from grader.worker.compiling import errors, pretend
 from grader.worker.compiling.launches import Enough, Launches
 from grader.worker.compiling.pristine import PRISTINE
 from grader.worker.compiling.records import CallFailed, Child, CompiledKernel, CompilerUnavailable, records
@@ -43,6 +43,7 @@ def compile_call(
     targets: Sequence[int],
     *,
     timeout_s: float | None = None,
+    gpu: dict[str, Any] | None = None,
 ) -> list[CompiledKernel]:
     """Runs `call` once per target with every kernel launch turned into a compilation for that target.
 
@@ -52,6 +53,9 @@ def compile_call(
     launch, target by target, and empty where nothing was launched; a host error after the first launch is dropped.
     After `timeout_s` the child is killed, and the kernel that was being compiled is reported as too slow to compile:
     a block of 2^20 elements takes a minute and more.
+
+    With `gpu` (name, multiprocessors, max_configs: the configurations to compile of each tuned launch) host code sees
+    that GPU, `call` is bound to tensors on the device `meta`, so that sizes cost nothing, and the records have details.
 
     Raises `CallFailed` where host code broke off before anything was compiled and `CompilerUnavailable` where the
     compiler could not run.
@@ -63,7 +67,7 @@ def compile_call(
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
-        _child(call, modules, targets, writer)
+        _child(call, modules, targets, gpu, writer)
     os.close(writer)
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         reply, in_time = _read(pipe, timeout_s)
@@ -128,14 +132,22 @@ def _ending(exit_code: int) -> str:
     return f"ended the process with exit status {exit_code}"
 
 
-def _child(call: Callable[[], object], modules: Iterable[ModuleType], targets: Sequence[int], writer: int) -> None:
+def _child(
+    call: Callable[[], object],
+    modules: Iterable[ModuleType],
+    targets: Sequence[int],
+    gpu: dict[str, Any] | None,
+    writer: int,
+) -> None:
     def send(message: dict[str, Any]) -> None:
-        os.write(writer, json.dumps(message).encode() + b"\n")
+        line = json.dumps(message).encode() + b"\n"
+        while line:
+            line = line[os.write(writer, line) :]
 
     done = False
     os.setpgid(0, 0)
     try:
-        _compile_all(call, modules, targets, send)
+        _compile_all(call, modules, targets, gpu, send)
         send({"kind": "done"})
         done = True
     finally:
@@ -149,6 +161,7 @@ def _compile_all(
     call: Callable[[], object],
     modules: Iterable[ModuleType],
     targets: Sequence[int],
+    gpu: dict[str, Any] | None,
     send: Callable[[dict[str, Any]], None],
 ) -> None:
     log = Log()
@@ -166,9 +179,12 @@ def _compile_all(
     launches = Launches(send, log.take, rewiring.files)
     launches.take_over(rewiring.jits)
     for target in targets:
-        launches.aim(target)
+        launches.aim(target, gpu)
+        if gpu is not None:
+            pretend.see(target, gpu)
         try:
-            call()
+            with pretend.PretendedTensors() if gpu else nullcontext():
+                call()
         except Enough:
             continue
         except BaseException as error:  # noqa: BLE001 - a submission may raise anything, SystemExit too

@@ -38,6 +38,7 @@ class CompiledKernel:
     spills: int | None  # 32-bit words per thread that are stored to local memory for want of registers
     stack_bytes: int | None  # per thread
     note: str = ""
+    details: dict[str, Any] | None = None  # as `details.of` gives them, where a GPU was pretended
 
 
 class CallFailed(Exception):  # noqa: N818 - reads as what happened to the call
