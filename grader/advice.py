@@ -14,7 +14,7 @@ LOW_OCCUPANCY = 0.25
 
 def advice(facts: KernelFacts) -> list[str]:
     """One sentence or two each, the most important first; none where nothing stands out."""
-    return [] if facts.error else list(_advice(facts))
+    return [] if facts.error or facts.blocks_per_multiprocessor == 0 else list(_advice(facts))
 
 
 def _advice(facts: KernelFacts) -> Iterator[str]:
@@ -54,9 +54,9 @@ def _memory(facts: KernelFacts) -> Iterator[str]:
 def _filling(facts: KernelFacts) -> Iterator[str]:
     if facts.occupancy is not None and facts.occupancy < LOW_OCCUPANCY and not facts.tensor_cores:
         yield (
-            f"A multiprocessor holds {facts.blocks_per_multiprocessor} blocks of {facts.num_warps} warps, "
-            f"{facts.occupancy:.0%} of the warps it could, limited by {facts.limited_by}: few to hide the latency of "
-            "memory."
+            f"A multiprocessor holds {facts.occupancy:.0%} of the warps it could (blocks: "
+            f"{facts.blocks_per_multiprocessor}, warps of each: {facts.num_warps}), limited by {facts.limited_by}: few to "
+            "hide the latency of memory."
         )
     if not facts.waves or facts.last_wave_idle is None or facts.lost is None or facts.lost < LOST_SHARE:
         return

@@ -5,6 +5,7 @@ there. Awards no points: what the worker says is shown, not judged.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ from .items import benchmark_case
 from .judge import Caller, Target
 from .machine import Machine
 from .occupancy import ARCHITECTURES, occupancy, waves
-from .ptx import Program, parse, widest
+from .ptx import Access, Program, parse, widest
 from .ptx_lanes import Pattern, patterns
 from .reply import CompiledKernel
 from .rubric import Rubric
@@ -182,7 +183,7 @@ class Inspector:
         reply = request_compilation(caller, case, chip[:1], seen)
         if isinstance(reply, Verdict):
             message = reply.message
-            if "meta" in message:
+            if re.search(r"\bmeta (?:tensor|device)", message):
                 message += " (inspecting calls with tensors that have a shape and no values)"
             return [Failure(exercise=case.exercise, benchmark=label, gpu=gpu, status=reply.status, message=message)
                     for gpu in gpus]  # fmt: skip
@@ -217,6 +218,7 @@ def kernel_facts(exercise: str, benchmark: str, gpu: str, kernel: CompiledKernel
     blocks = prod(kernel.grid) if kernel.grid else 0
     filled = waves(blocks, fit.blocks, chip.multiprocessors) if fit and fit.blocks and blocks > 0 else None
     accesses = program.accesses
+    unread = kernel.details is not None and not program.instructions
     return KernelFacts(
         exercise=exercise,
         benchmark=benchmark,
@@ -228,7 +230,7 @@ def kernel_facts(exercise: str, benchmark: str, gpu: str, kernel: CompiledKernel
         constants=dict(details.constants) if details else {},
         place=f"{kernel.file}:{kernel.line}" if kernel.file else "",
         error=kernel.error,
-        note=kernel.note,
+        note="; ".join(filter(None, [kernel.note, "its PTX is too long to be looked into" if unread else ""])),
         num_warps=kernel.num_warps,
         num_stages=details.num_stages if details else None,
         grid=kernel.grid,
@@ -245,7 +247,7 @@ def kernel_facts(exercise: str, benchmark: str, gpu: str, kernel: CompiledKernel
         lost=filled.lost if filled else None,
         load_bytes=widest(accesses, store=False),
         store_bytes=widest(accesses, store=True),
-        accesses_told=_told(accesses, told),
+        accesses_told=_told(accesses, told) and not unread,
         global_accesses=_summary(told, "global"),
         shared_accesses=_summary(told, "shared"),
         tensor_cores=program.tensor_cores,
@@ -254,9 +256,8 @@ def kernel_facts(exercise: str, benchmark: str, gpu: str, kernel: CompiledKernel
     )
 
 
-def _told(accesses: Sequence[object], told: Sequence[Pattern]) -> bool:
-    of_global = [each for each in accesses if getattr(each, "space", "") == "global"]
-    return len(of_global) == sum(each.access.space == "global" for each in told)
+def _told(accesses: Sequence[Access], told: Sequence[Pattern]) -> bool:
+    return sum(each.space == "global" for each in accesses) == sum(each.access.space == "global" for each in told)
 
 
 def _summary(told: Sequence[Pattern], space: str) -> list[AccessFacts]:

@@ -46,9 +46,9 @@ class Pattern:
     least: int
 
     @property
-    def coalesced(self) -> bool:
-        """Whether no memory is moved in vain, but for one sector where the address isn't aligned."""
-        return self.units <= self.least + 1
+    def clean(self) -> bool:
+        """Whether it takes no more than it must, but for one sector where the address isn't aligned."""
+        return self.units <= self.least + (self.access.space == "global")
 
 
 def patterns(program: Program, arguments: Sequence[object]) -> list[Pattern]:

@@ -148,7 +148,7 @@ def _note(instruction: Instruction, accesses: dict[int, Access], told: dict[int,
     if pattern is None:
         return note
     unit = "sectors of 32 bytes" if pattern.access.space == "global" else "passes over the banks"
-    if pattern.units > pattern.least + (pattern.access.space == "global"):
+    if not pattern.clean:
         return f"{note}, {pattern.units} {unit} a warp where {pattern.least} would do"
     return f"{note}, {'coalesced' if pattern.access.space == 'global' else 'no bank conflicts'}"
 

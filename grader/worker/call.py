@@ -165,7 +165,7 @@ class Worker:
             return {"kind": "call_failed", "message": error.message[:MAX_TEXT], "file": error.file, "line": error.line}
         except compiling.CompilerUnavailable as error:
             return {"kind": "unavailable", "message": str(error)[:MAX_TEXT]}
-        return {"kind": "compiled", "kernels": [_cut(asdict(kernel)) for kernel in kernels[:MAX_KERNELS]]}
+        return {"kind": "compiled", "kernels": _within_a_frame(kernels[:MAX_KERNELS])}
 
     def measure(self, message: protocol.Message) -> protocol.Message:
         """Call the entry point, a function that measures, on the planted workload; ends with an id of its own."""
@@ -335,6 +335,19 @@ def _shapes(tensor: dict[str, Any]) -> Any:
 
     dtype = getattr(torch, tensor["dtype"])
     return torch.empty_strided(tensor["shape"], tensor["strides"], dtype=dtype, device="meta")
+
+
+def _within_a_frame(kernels: list[Any]) -> list[dict[str, Any]]:
+    """The records as a reply holds them: PTX is left out once there is too much of it."""
+    found, left = [], protocol.MAX_FRAME_BYTES // 2
+    for kernel in kernels:
+        facts = _cut(asdict(kernel))
+        if facts["details"]:
+            left -= len(facts["details"]["ptx"])
+            if left < 0:
+                facts["details"]["ptx"] = ""
+        found.append(facts)
+    return found
 
 
 def _cut(facts: dict[str, Any]) -> dict[str, Any]:

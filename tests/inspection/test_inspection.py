@@ -157,10 +157,11 @@ def facts_of(**changed):
 CONFLICT = {"place": "k.py:7", "store": False, "bytes": 4, "units": 32, "least": 1, "count": 1}
 ADVICE = [
     ({}, ""),
+    ({"blocks_per_multiprocessor": 0, "spills": 7}, ""),
     ({"spills": 7, "registers": 255}, "7 of a thread's values are spilled to local memory (255 registers"),
     (
         {"occupancy": 0.19, "blocks_per_multiprocessor": 3, "limited_by": "registers"},
-        "holds 3 blocks of 4 warps, 19% of",
+        "holds 19% of the warps it could (blocks: 3",
     ),
     (
         {

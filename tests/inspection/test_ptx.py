@@ -31,7 +31,7 @@ def only(body, arguments=("pointer", "pointer", 4096)):
 def test_neighbouring_threads_with_16_bytes_each_are_coalesced():
     pattern = only("mul.wide.u32 %rd3, %r1, 16; add.s64 %rd4, %rd1, %rd3; ld.global.v4.b32 {%r5,%r6,%r7,%r8}, [%rd4];")
     assert (pattern.access.bytes, pattern.units, pattern.least) == (16, 16, 16)
-    assert pattern.coalesced
+    assert pattern.clean
 
 
 def test_a_column_of_a_matrix_touches_a_sector_a_thread():
@@ -39,7 +39,7 @@ def test_a_column_of_a_matrix_touches_a_sector_a_thread():
     address = "mul.lo.s32 %r3, %r1, %r2; mul.wide.s32 %rd3, %r3, 4; add.s64 %rd4, %rd1, %rd3; "
     pattern = only(address + "ld.global.b32 %r4, [ %rd4 + 0 ];")
     assert (pattern.units, pattern.least) == (32, 4)
-    assert not pattern.coalesced
+    assert not pattern.clean
 
 
 def test_one_address_for_all_threads_is_one_sector():
@@ -50,7 +50,7 @@ def test_one_address_for_all_threads_is_one_sector():
 def test_an_address_between_sectors_costs_one_more_and_is_coalesced():
     pattern = only("mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd1, %rd3; ld.global.b32 %r4, [%rd4+4];")
     assert (pattern.units, pattern.least) == (5, 4)
-    assert pattern.coalesced
+    assert pattern.clean
 
 
 def test_lanes_that_a_mask_switches_off_do_not_count():

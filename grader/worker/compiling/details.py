@@ -48,8 +48,10 @@ def _flat(values: dict[str, Any], signature: dict[str, Any], *, on_host: bool) -
 
 def _take(value: Any, kind: Any, flat: list[Any], on_host: bool) -> bool:
     """Appends the parameters of one argument; False where it isn't known how many they are."""
-    if isinstance(kind, tuple):
-        return all(_take(inner, of_inner, flat, on_host) for inner, of_inner in zip(value, kind, strict=True))
+    if isinstance(kind, tuple):  # of a Python tuple
+        return all(_take(inner, of_inner, flat, on_host) for inner, of_inner in zip(value, kind, strict=False))
+    if not isinstance(kind, str):
+        return False
     if kind == "constexpr":
         return True
     if kind.startswith("*"):
