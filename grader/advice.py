@@ -55,8 +55,8 @@ def _filling(facts: KernelFacts) -> Iterator[str]:
     if facts.occupancy is not None and facts.occupancy < LOW_OCCUPANCY and not facts.tensor_cores:
         yield (
             f"A multiprocessor holds {facts.occupancy:.0%} of the warps it could (blocks: "
-            f"{facts.blocks_per_multiprocessor}, warps of each: {facts.num_warps}), limited by {facts.limited_by}: few to "
-            "hide the latency of memory."
+            f"{facts.blocks_per_multiprocessor}, warps of each: {facts.num_warps}), limited by {facts.limited_by}: few "
+            "to hide the latency of memory."
         )
     if not facts.waves or facts.last_wave_idle is None or facts.lost is None or facts.lost < LOST_SHARE:
         return
