@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,17 +14,20 @@ import pytest
 import reference
 from grader import profiler, profiling, sweep
 from grader.errors import SelectionError
+from grader.grading import Grading, Selection, _timed_case
 from grader.hardware import GPUS
-from grader.items import benchmark_case
+from grader.machine import Machine
 from grader.players import baseline_sources, range_name
 from grader.profiling import ProfilingError, Tool
 from grader.rubric import load_rubric
-from reference.exercise import Cost
+from grader.submission import Submission
+from reference.exercise import Case, Cost, TensorSpec
 
 ROOT = Path(__file__).parent.parent.parent
-RUBRIC = load_rubric(ROOT / "rubric.yaml").rubric
+LOADED = load_rubric(ROOT / "rubric.yaml")
+RUBRIC = LOADED.rubric
 SOFTMAX = reference.load("softmax")
-CASE = benchmark_case(SOFTMAX, RUBRIC.exercises["softmax"].speed[0])
+CASE = Case("softmax", "speed", "float32", (TensorSpec("x", (8192, 4096)),))
 
 # In the form of torch.profiler's export_chrome_trace.
 TRACE = {
@@ -202,8 +206,11 @@ def test_baselines_are_profiled_like_submissions(tmp_path):
 
 
 def test_unknown_benchmarks_and_players_are_named():
-    with pytest.raises(SelectionError, match=r"--benchmark x: softmax has 8192x4096.float32, 4096x32768.float32"):
+    names = [str(benchmark) for benchmark in RUBRIC.exercises["softmax"].speed]
+    with pytest.raises(SelectionError, match=f"--benchmark x: softmax has {', '.join(names)}"):
         profiler.chosen_case(RUBRIC, "softmax", "x")
+    case = profiler.chosen_case(RUBRIC, "softmax", names[-1])
+    assert case.tensors[0].shape == RUBRIC.exercises["softmax"].speed[-1].sizes[0]
     with pytest.raises(SelectionError, match="--of liger: softmax has student, eager, builtin, compile"):
         profiler.chosen_player(SOFTMAX, "liger")
 
@@ -216,3 +223,14 @@ def test_without_a_gpu_the_command_says_what_there_is_instead(options, monkeypat
     assert done.returncode == 2
     assert done.stderr.startswith("error: profiling needs an NVIDIA GPU and PyTorch built for CUDA")
     assert "grader inspect softmax" in done.stderr
+
+
+def test_a_timed_item_names_the_command_that_profiles_it():
+    selection = Selection(["softmax"], command=["pytest", "grader", "--submission", "some where"])
+    grading = Grading(LOADED, Submission(ROOT / "reference/solutions"), Machine(RUBRIC.limits, "cpu"), selection)
+    item = [item for item in grading.items if item.check == "speed"][-1]
+    command = grading._profile_command(item)
+    assert command == (f"grader profile softmax --submission 'some where' --tool ncu --benchmark {item.benchmark}")
+    # The same case, so that the range has the name that it has when it is timed.
+    case = profiler.chosen_case(RUBRIC, "softmax", shlex.split(command)[-1])
+    assert range_name(case, "student") == range_name(_timed_case(item), "student")
