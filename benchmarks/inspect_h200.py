@@ -21,6 +21,7 @@ from triton.runtime.jit import JITFunction
 
 import reference
 from grader import hardware
+from grader.cli_input import known_exercises
 from grader.grading import default_root
 from grader.inspection import Inspector
 from grader.items import benchmark_case
@@ -75,17 +76,18 @@ def main():
     rubric = load_rubric(default_root() / "rubric.yaml").rubric
     gpu = next(name for name, known in hardware.GPUS.items() if known is hardware.lookup(torch.cuda.get_device_name(0)))
     submission = Submission(default_root() / "reference/solutions")
+    exercises = known_exercises(rubric, [])
     machine = Machine(rubric.limits, "cpu")
     try:
         begun = time.perf_counter()
-        Inspector(rubric, submission, machine).run(list(rubric.exercises))
+        Inspector(rubric, submission, machine).run(exercises)
         seconds_for_all = time.perf_counter() - begun
-        inspected, failures = Inspector(rubric, submission, machine, (gpu,), 8).run(list(rubric.exercises))
+        inspected, failures = Inspector(rubric, submission, machine, (gpu,), 8).run(exercises)
     finally:
         machine.close()
     told = {key(e.facts.kernel, e.facts.constants, e.facts.num_warps, e.facts.num_stages): e.facts for e in inspected}
     rows = []
-    for name in rubric.exercises:
+    for name in exercises:
         module = importlib.import_module(f"reference.solutions.{name}")
         run_benchmarks(rubric, name, module)
         for each, facts in launched(module).items():

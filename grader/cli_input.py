@@ -9,6 +9,8 @@ from pathlib import Path
 
 import typer
 
+import reference
+
 from .errors import GraderError, InfrastructureError, SelectionError
 from .rubric import Rubric
 
@@ -26,11 +28,12 @@ def errors_end_the_command() -> Iterator[None]:
 
 
 def known_exercises(rubric: Rubric, names: Sequence[str]) -> list[str]:
-    """The named exercises, all of the rubric's where none is named. Raises SelectionError for an unknown one."""
+    """The named exercises in writing kernels, all of the rubric's where none is named. Raises SelectionError."""
+    known = [name for name in rubric.exercises if name in reference.kernel_exercise_ids()]
     for name in names:
-        if name not in rubric.exercises:
-            raise SelectionError(f"{name}: the rubric has no such exercise; it has {', '.join(rubric.exercises)}")
-    return list(names or rubric.exercises)
+        if name not in known:
+            raise SelectionError(f"{name}: the rubric has no such exercise with kernels; it has {', '.join(known)}")
+    return list(names or known)
 
 
 def check_folder_of(path: Path | None) -> None:

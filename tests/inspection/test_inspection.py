@@ -212,7 +212,8 @@ def test_the_command_prints_a_table_and_writes_json(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nope"], "nope: the rubric has no such exercise; it has gelu, softmax"),
+        (["nope"], "nope: the rubric has no such exercise with kernels; it has gelu, softmax"),
+        (["measuring"], "measuring: the rubric has no such exercise with kernels; it has gelu, softmax"),
         (["gelu", "--gpu", "H300"], "--gpu H300: this GPU is not known; known are B200"),
         (["gelu", "--submission", "nowhere"], "nowhere: does not exist"),
         (["gelu", "--json", "nowhere/f.json"], "nowhere/f.json: there is no folder"),
