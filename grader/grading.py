@@ -227,13 +227,15 @@ class Grading:
             peers = self._machine.peers(self._timed_cases())
             verdict = judge_speed(self._machine.gpu, target, run, device, peers, self.seed, rounds)
         if "nvtx_range" in verdict.evidence:
-            verdict.evidence["profile"] = self._profile_command(item)
+            verdict.evidence["profile"] = self._profile_command(item, verdict.evidence["nvtx_range"])
         return verdict
 
-    def _profile_command(self, item: Item) -> str:
-        """The command that shows the kernels of one timed call of an item to Nsight Compute."""
-        chosen = ["--tool", "ncu", "--benchmark", str(item.benchmark)]
-        return shlex.join(["grader", "profile", item.exercise, *self._command[2:], *chosen])
+    def _profile_command(self, item: Item, nvtx_range: str) -> str:
+        """The command that shows one timed launch of an item, as it is graded, to Nsight Compute."""
+        # ncu follows a process that is started, not one that is forked.
+        graded = [*self._command, "--exercise", item.exercise, "--spawn-workers", "-k", "speed"]
+        options = ["--clock-control", "none", "--target-processes", "all", "--launch-count", "1"]
+        return shlex.join(["ncu", "--nvtx", "--nvtx-include", nvtx_range, *options, *graded])
 
     def _timed_cases(self) -> list[Case]:
         return [_timed_case(item) for item in self.items if item.benchmark is not None and self._machine.has_gpu]
