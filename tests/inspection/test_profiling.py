@@ -229,8 +229,12 @@ def test_a_timed_item_names_the_command_that_profiles_it():
     selection = Selection(["softmax"], command=["pytest", "grader", "--submission", "some where"])
     grading = Grading(LOADED, Submission(ROOT / "reference/solutions"), Machine(RUBRIC.limits, "cpu"), selection)
     item = [item for item in grading.items if item.check == "speed"][-1]
-    command = grading._profile_command(item)
-    assert command == (f"grader profile softmax --submission 'some where' --tool ncu --benchmark {item.benchmark}")
-    # The same case, so that the range has the name that it has when it is timed.
-    case = profiler.chosen_case(RUBRIC, "softmax", shlex.split(command)[-1])
-    assert range_name(case, "student") == range_name(_timed_case(item), "student")
+    label = range_name(_timed_case(item), "student")
+    command = shlex.split(grading._profile_command(item, f"grader@{label}/"))
+    assert command[:4] == ["ncu", "--nvtx", "--nvtx-include", f"grader@{label}/"]
+    graded = command[command.index("pytest") :]
+    assert graded[:4] == ["pytest", "grader", "--submission", "some where"]
+    assert "--spawn-workers" in graded
+    # `grader profile` takes the same case, so that the range has the name that it has when it is timed.
+    case = profiler.chosen_case(RUBRIC, "softmax", str(item.benchmark))
+    assert range_name(case, "student") == label
