@@ -85,24 +85,33 @@ def compare(output: Tensor, expected: Tensor, allowed: Tensor) -> Mismatch | Non
     error that each element may have. Rounding may carry an expected value over the edge of the dtype's range: there
     both the largest number and infinity are right. NaN is right exactly where the oracle has NaN.
     """
-    seen = output.to(torch.float64)
-    error = (seen - expected).abs()
-    right = error <= allowed
-    limit = torch.finfo(output.dtype).max
-    beyond = expected.abs() + allowed >= limit
-    right |= beyond & (seen.sign() == expected.sign()) & (seen.abs() >= limit - allowed)
-    right |= torch.isnan(expected) & torch.isnan(seen)
-    right |= torch.isinf(expected) & (seen == expected)
-    wrong = ~right
+    wrong = ~is_right(output, expected, allowed)
     count = int(wrong.sum())
     if count == 0:
         return None
-    surprising = ~torch.isfinite(seen) & ~beyond & torch.isfinite(expected)
+    seen = output.to(torch.float64)
+    surprising = ~torch.isfinite(seen) & ~_beyond(output, expected, allowed) & torch.isfinite(expected)
     finite = not bool(surprising.any())
     flat = int((surprising if not finite else wrong).flatten().to(torch.uint8).argmax())
     index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), output.shape))
     return Mismatch(index, float(seen[index]), float(expected[index]), float(allowed.expand(output.shape)[index]),
                     count, output.numel(), finite)  # fmt: skip
+
+
+def is_right(output: Tensor, expected: Tensor, allowed: Tensor) -> Tensor:
+    """Which elements of `output` are right; arguments as for `compare`."""
+    seen = output.to(torch.float64)
+    right = (seen - expected).abs() <= allowed
+    limit = torch.finfo(output.dtype).max
+    right |= _beyond(output, expected, allowed) & (seen.sign() == expected.sign()) & (seen.abs() >= limit - allowed)
+    right |= torch.isnan(expected) & torch.isnan(seen)
+    right |= torch.isinf(expected) & (seen == expected)
+    return right
+
+
+def _beyond(output: Tensor, expected: Tensor, allowed: Tensor) -> Tensor:
+    """Where rounding may carry the expected value over the edge of the dtype's range."""
+    return expected.abs() + allowed >= torch.finfo(output.dtype).max
 
 
 def allowed_error(expected: Tensor, scale: Tensor, rms_scale: Tensor | None, tolerance: Tolerance, *,

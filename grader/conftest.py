@@ -13,6 +13,7 @@ from grader.grading import Grading, Selection, default_root
 from grader.items import Item
 from grader.machine import Machine
 from grader.report import terminal
+from grader.report.attachments import folder_of, save
 from grader.rubric import load_rubric
 from grader.submission import Submission
 
@@ -56,7 +57,7 @@ def _open(config: pytest.Config) -> Grading:
         loaded,
         Submission(submission),
         config.stash[_MACHINE],
-        Selection(config.option.exercise, config.option.seed, config.option.reproduce, command),
+        Selection(config.option.exercise, config.option.seed, config.option.reproduce, command, folder_of(result)),
     )
 
 
@@ -106,6 +107,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def _write(config: pytest.Config) -> None:
     path = config.stash[_RESULT]
     try:
+        save(folder_of(path), config.stash[_GRADING].attachments())
         config.stash[_GRADING].result().write(path)
     except OSError as error:
         sys.stderr.write(f"error: {path}: the result could not be written: {error.strerror or error}\n")

@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -21,12 +21,15 @@ from reference.harness import Harness, HarnessCase
 from . import result as results
 from .compiles import judge_compiles
 from .errors import InfrastructureError, SelectionError
+from .explain import EXPLAINED, explain
 from .fused import judge_fused
 from .harness import HarnessTarget, judge_harness
 from .items import Item, Rounds, benchmark_case, items_of
 from .judge import Caller, Target
 from .machine import Machine
 from .policy import check_sources
+from .report.attachments import SUFFIXES
+from .report.script import debug_script
 from .rubric import LoadedRubric
 from .scoring import PREREQUISITES, ItemScore, score, total
 from .search import Outcome, Search
@@ -54,6 +57,7 @@ class Selection:
     seed: int | None = None
     reproduce: str | None = None
     command: Sequence[str] = ("pytest", "grader")
+    attachments: Path = Path("result-files")  # the folder of pictures and scripts, beside the result
 
 
 class Grading:
@@ -82,6 +86,7 @@ class Grading:
             name: check_sources(sources, self.rubric.source_rules) for name, sources in self._sources.items()
         }
         self._hashes = submission.hashes({name: self.rubric.file_of(name) for name in exercises})
+        self._attachments = selection.attachments
         self._judged: dict[Item, Judged] = {}
         self._started = _now()
         self._machine = machine
@@ -176,8 +181,11 @@ class Grading:
             outcome = Outcome(verdict_on(self.case), 1, cut_short=False)
         else:
             outcome = Search(verdict_on, exercise, item.check, item.dtype, self.rubric.cases, self.seed).run()
-        silenced = self._silenced(exercise, caller, cases) if outcome.verdict.passed else None
-        return outcome if silenced is None else replace(outcome, verdict=silenced)
+        if outcome.verdict.passed:
+            silenced = self._silenced(exercise, caller, cases)
+            return outcome if silenced is None else replace(outcome, verdict=silenced)
+        verdict = explain(caller, outcome.verdict, self.rubric.tolerance_for)
+        return replace(outcome, verdict=self._with_script(item, verdict))
 
     def _silenced(self, exercise: Exercise, caller: Caller, cases: Sequence[Case]) -> Verdict | None:
         """The verdict on a submission whose results are right without kernels. Only the interpreter can hold them."""
@@ -196,6 +204,30 @@ class Grading:
         cases = [self.case] if isinstance(self.case, HarnessCase) else listed
         with self._machine.device.locked() if target.real else nullcontext():
             return judge_harness(self._machine.values, target, cases)
+
+    def _with_script(self, item: Item, verdict: Verdict) -> Verdict:
+        """The verdict with a script that calls the submission on its case, for failures that one call shows."""
+        file = self.submission.find(self.rubric.file_of(item.exercise))
+        if verdict.status not in (*EXPLAINED, Status.RAISED) or not verdict.case or file is None:
+            return verdict
+        script = debug_script(
+            verdict, self.rubric.tolerance_for(Case.parse(verdict.case)), file.resolve(),
+            self.rubric.entry_of(item.exercise), default_root(), script=self._path(item, "py"),
+            tf32=self.rubric.tf32_of(item.exercise),
+        )  # fmt: skip
+        return replace(verdict, attachments={**verdict.attachments, "py": script})
+
+    def _path(self, item: Item, suffix: str) -> Path:
+        return self._attachments / f"{item}.{suffix}"
+
+    def files(self, item: Item) -> list[Path]:
+        """The paths of an item's attachments."""
+        judged = self._judged.get(item)
+        return [self._path(item, suffix) for suffix in SUFFIXES if judged and suffix in judged.verdict.attachments]
+
+    def attachments(self) -> dict[str, Mapping[str, str]]:
+        """The texts of all attachments, by item and suffix."""
+        return {str(item): judged.verdict.attachments for item, judged in self._judged.items() if item.check != "speed"}
 
     def _target(self, exercise: Exercise, device: str) -> Target:
         return Target(
@@ -291,6 +323,9 @@ class Grading:
             hint=verdict.hint,
             reproduce=self.reproduce(verdict),
             case=verdict.case,
+            pitfall=verdict.pitfall,
+            pictures=[f"{path.parent.name}/{path.name}" for path in self.files(item) if path.suffix == ".svg"],
+            script=next((f"{path.parent.name}/{path.name}" for path in self.files(item) if path.suffix == ".py"), ""),
             evidence=verdict.evidence,
             staff=verdict.staff,
             seconds=round(judged.seconds, 3),

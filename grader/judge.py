@@ -6,8 +6,9 @@ modified inputs, shape, dtype, device, work left to PyTorch, finiteness, values.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Self
 
@@ -16,9 +17,10 @@ from torch import Tensor
 
 from reference.exercise import DTYPES, Case, Exercise, Output
 
-from . import diagnose, fallback
+from . import fallback
 from .arena import Laid, find_damage, logical_inputs, output_capacity, output_offsets, read_output
 from .compare import Tolerance, compare
+from .diagnosis.observation import Observation
 from .expected import Expected, expected_outputs
 from .failures import gone_verdict, raised_verdict
 from .loading import open_worker
@@ -27,6 +29,9 @@ from .runner import Worker, WorkerGone
 from .submission import Sources
 from .verdict import Status, Verdict
 from .zygote import Zygote
+
+# What is said of an access outside a tensor whose cause is not known.
+OUTSIDE = "Check the mask and the strides of this access, and which sizes the kernel is given."
 
 
 @dataclass(frozen=True)
@@ -95,16 +100,19 @@ class Caller:
 
         With `silenced`, launches do nothing, and who does the work is not judged.
         """
-        verdict = self._judge_once(case, tolerance, silenced=silenced)
+        verdict = self.observe(case, tolerance, silenced=silenced).verdict
         if verdict.status is Status.CRASHED:
-            verdict = self._judge_once(case, tolerance, silenced=silenced)
+            verdict = self.observe(case, tolerance, silenced=silenced).verdict
         return verdict
 
-    def _judge_once(self, case: Case, tolerance: Tolerance, *, silenced: bool) -> Verdict:
+    def observe(self, case: Case, tolerance: Tolerance, *, silenced: bool = False) -> Observation:
+        """One call of the submission on a case, with all that is known of it."""
+        target = self.target
+        files = target.sources.files if target.sources is not None else {}
+        nothing = Observation(target.exercise, case, (), (), (), Verdict(Status.PASSED), files)
         worker = self.worker()
         if isinstance(worker, Verdict):
-            return worker
-        target = self.target
+            return replace(nothing, verdict=worker)
         outputs = target.exercise.gradients(case) or target.exercise.outputs(case)
         sizes = [_bytes(output) for output in outputs]
         laid = worker.arena.lay(case, output_capacity(sizes))
@@ -115,18 +123,21 @@ class Caller:
         if isinstance(reply, WorkerGone):
             verdict = gone_verdict(reply, worker, target.case_timeout_s)
             self._lose_worker()
-            return _of_case(verdict, case)
+            return replace(nothing, verdict=_of_case(verdict, case))
         seen = worker.arena.read(laid)
         try:
             parsed = parse_reply(reply)
         except MalformedReplyError as error:
-            return _of_case(Verdict(Status.CRASHED, f"the worker's reply could not be read: {error}"), case)
+            verdict = Verdict(Status.CRASHED, f"the worker's reply could not be read: {error}")
+            return replace(nothing, verdict=_of_case(verdict, case))
         self._note("threads", parsed.threads - 1)
         self._note("processes", parsed.processes)
-        verdict = _judge_reply(target, case, parsed, laid, seen, inputs, expected, silenced=silenced)
+        values = _outputs(parsed, laid, seen, expected, target.device)
+        observed = replace(nothing, inputs=inputs, expected=expected, outputs=values)
+        verdict = _judge_reply(observed, parsed, laid, seen, target.device, silenced=silenced)
         if verdict.evidence.get("device_lost"):
             self._lose_worker()  # an illegal access ends a process's use of the GPU for good
-        return _of_case(verdict, case)
+        return replace(observed, verdict=_of_case(verdict, case))
 
 
 def _call_message(target: Target, case: Case, laid: Laid, sizes: Sequence[int], *, silenced: bool) -> dict[str, Any]:
@@ -165,11 +176,23 @@ def _of_case(verdict: Verdict, case: Case) -> Verdict:
     """The verdict with the case that showed it, where a case is to blame."""
     if verdict.status in (Status.PASSED, Status.NOT_IMPLEMENTED, Status.NOT_MEASURED):
         return verdict
-    return Verdict(verdict.status, f"{verdict.message} — {case.describe()}", verdict.hint, str(case), verdict.evidence)
+    return replace(verdict, message=f"{verdict.message} — {case.describe()}", case=str(case))
 
 
-def _judge_reply(target: Target, case: Case, reply: CallReply, laid: Laid, seen: bytes, inputs: list[Tensor],
-                 expected: list[Expected], *, silenced: bool) -> Verdict:  # fmt: skip
+def _outputs(reply: CallReply, laid: Laid, seen: bytes, expected: Sequence[Expected], device: str) -> list[Tensor]:
+    """The values that the call left, where their form is right."""
+    if reply.error is not None or _judge_form([each.output for each in expected], reply, device) is not None:
+        return []
+    written = read_output(laid, seen, [_bytes(each.output) for each in expected])
+    return [
+        torch.frombuffer(bytearray(data), dtype=DTYPES[each.output.dtype]).reshape(each.output.shape)
+        for each, data in zip(expected, written, strict=True)
+    ]
+
+
+def _judge_reply(observed: Observation, reply: CallReply, laid: Laid, seen: bytes, device: str, *,
+                 silenced: bool) -> Verdict:  # fmt: skip
+    case, expected = observed.case, observed.expected
     evidence = reply.evidence()
     if reply.unsupported is not None:
         return Verdict(
@@ -178,9 +201,7 @@ def _judge_reply(target: Target, case: Case, reply: CallReply, laid: Laid, seen:
             evidence=evidence,
         )
     if reply.faults:
-        access = diagnose.explain_access(reply.faults[0])
-        evidence["pitfall"] = access.pitfall
-        return Verdict(Status.OUT_OF_BOUNDS, reply.faults[0], access.text, evidence=evidence)
+        return Verdict(Status.OUT_OF_BOUNDS, reply.faults[0], OUTSIDE, evidence={**evidence, "fault": reply.faults[0]})
     if reply.error is not None:
         return raised_verdict(reply.error, evidence)
     damage = find_damage(laid, seen)
@@ -191,19 +212,17 @@ def _judge_reply(target: Target, case: Case, reply: CallReply, laid: Laid, seen:
         return Verdict(
             Status.OUT_OF_BOUNDS,
             f"memory next to the input {damage.argument!r} was overwritten, {damage.first_byte} bytes from its start",
-            "A store went outside its tensor; check its mask and its strides.",
+            OUTSIDE,
             evidence=evidence,
         )
-    verdict = _judge_form([each.output for each in expected], reply, target.device)
+    verdict = _judge_form([each.output for each in expected], reply, device)
     if verdict is not None:
-        return Verdict(verdict.status, verdict.message, verdict.hint, evidence=evidence)
-    backward = bool(target.exercise.gradients(case))
+        return replace(verdict, evidence={**evidence, **verdict.evidence})
+    backward = bool(observed.exercise.gradients(case))
     if not silenced and (work := fallback.work_left_to_torch(case, reply, backward=backward)) is not None:
         return Verdict(Status.FALLBACK, work, fallback.HINT, evidence=evidence)
-    written = read_output(laid, seen, [_bytes(each.output) for each in expected])
-    for each, data in zip(expected, written, strict=True):
-        values = torch.frombuffer(bytearray(data), dtype=DTYPES[each.output.dtype]).reshape(each.output.shape)
-        verdict = _judge_values(target.exercise, case, values, inputs, each, evidence)
+    for each, values in zip(expected, observed.outputs, strict=True):
+        verdict = _judge_values(observed, values, each, evidence)
         if not verdict.passed:
             return verdict
     if not silenced and (work := fallback.work_of_no_kernel(case, reply)) is not None:
@@ -224,7 +243,8 @@ def _judge_form(wanted: Sequence[Output], reply: CallReply, device: str) -> Verd
         if output.type != "Tensor":
             return _no_tensor(expected, output.type, len(wanted))
         if output.shape != list(expected.shape):
-            return Verdict(Status.WRONG_SHAPE, f"{name}.shape = {output.shape}, expected {list(expected.shape)}")
+            return Verdict(Status.WRONG_SHAPE, f"{name}.shape = {output.shape}, expected {list(expected.shape)}",
+                           evidence={"seen_shape": output.shape, "wanted_shape": list(expected.shape)})  # fmt: skip
         if output.dtype != expected.dtype:
             return Verdict(Status.WRONG_DTYPE, f"{name}.dtype = {output.dtype}, expected {expected.dtype}",
                            "The result has the dtype of the input: allocate it with dtype=x.dtype."
@@ -246,8 +266,8 @@ def _no_tensor(expected: Output, kind: str, outputs: int) -> Verdict:
                    "Return the result tensor." if kind == "NoneType" else "")  # fmt: skip
 
 
-def _judge_values(exercise: Exercise, case: Case, output: Tensor, inputs: Sequence[Tensor], expected: Expected,
-                  evidence: dict[str, Any]) -> Verdict:  # fmt: skip
+def _judge_values(observed: Observation, output: Tensor, expected: Expected, evidence: dict[str, Any]) -> Verdict:
+    exercise, case, inputs = observed.exercise, observed.case, observed.inputs
     mismatch = compare(output, expected.values, expected.allowed)
     if mismatch is None:
         return Verdict(Status.PASSED, evidence=evidence)
@@ -262,11 +282,9 @@ def _judge_values(exercise: Exercise, case: Case, output: Tensor, inputs: Sequen
         f"(allowed {mismatch.allowed:.2g}); {mismatch.wrong} of {mismatch.total} elements are wrong"
     )
     status = Status.WRONG_VALUES if mismatch.finite else Status.NOT_FINITE
-    hint = diagnose.explain_values(exercise, case, inputs, output, expected)
     facts = {**evidence, "first_wrong": {"output": expected.output.name, "index": list(mismatch.index),
                                          "seen": repr(mismatch.seen), "expected": mismatch.expected,
                                          "allowed": mismatch.allowed},
-             "wrong": mismatch.wrong, "total": mismatch.total}  # fmt: skip
-    if hint is not None:
-        facts["pitfall"] = hint.pitfall
-    return Verdict(status, message, hint.text if hint else "", evidence=facts)
+             "wrong": mismatch.wrong, "total": mismatch.total,
+             "output_crc32": zlib.crc32(output.contiguous().view(torch.uint8).numpy().tobytes())}  # fmt: skip
+    return Verdict(status, message, evidence=facts)

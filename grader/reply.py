@@ -51,12 +51,13 @@ class ErrorReply(_Fact):
 
 
 class Output(_Fact):
-    """What one returned value is."""
+    """What one returned value is; `stored` is the number of its elements that kernels stored to, where known."""
 
     type: Short
     shape: list[Count] = Field(default_factory=list, max_length=16)
     dtype: Short = ""
     device: Short = ""
+    stored: Count | None = None
 
 
 class Launch(_Fact):
@@ -130,6 +131,8 @@ class CallReply(_Fact):
             "allocated_bytes": self.allocated_bytes,
             "largest_allocated": self.largest_allocated,
         }
+        if any(output.stored is not None for output in self.outputs):
+            facts["stored_elements"] = [output.stored for output in self.outputs]
         if record.warnings:
             facts["warnings"] = record.warnings[:8]
         return facts

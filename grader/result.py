@@ -39,7 +39,10 @@ class Environment(_Model):
 
 
 class ItemResult(_Model):
-    """One item: exercise, check and dtype, with its verdict and points. `staff` is not for students' eyes."""
+    """One item: exercise, check and dtype, with its verdict and points. `staff` is not for students' eyes.
+
+    `pitfall` is a section of docs/pitfalls.md; `pictures` and `script` are paths relative to the result's folder.
+    """
 
     check: str
     dtype: str
@@ -50,8 +53,11 @@ class ItemResult(_Model):
     gradable: bool
     message: str = ""
     hint: str = ""
+    pitfall: str = ""
     reproduce: str = ""
     case: str = ""
+    pictures: list[str] = Field(default_factory=list)
+    script: str = ""
     evidence: dict[str, Any] = Field(default_factory=dict)
     staff: dict[str, Any] = Field(default_factory=dict)
     seconds: float = 0.0

@@ -41,6 +41,10 @@ class Submission:
             raise SubmissionError(f"{path}: {what}; --submission wants the folder with the exercise files")
         self.path = path
 
+    def find(self, file: str) -> Path | None:
+        """Where the named file is, or None where the submission has none."""
+        return next((path for path in (self.path / file, self.path / "student" / file) if path.is_file()), None)
+
     def sources(self, file: str) -> Sources | None:
         """The named file and its neighbours, or None where the submission has none. Raises SubmissionError."""
         main = self.find(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -36,7 +37,8 @@ class Verdict:
     """One judgement: the status, what was seen and expected in one line, a hint on what to do, and the facts behind it.
 
     `case` is the text of the case that showed it (`str(Case)`), or "" where no case is to blame. `staff` holds what is
-    suspicious and no more: it decides nothing and is never shown to a student.
+    suspicious and no more: it decides nothing and is never shown to a student. `pitfall` names what the hint explains,
+    a section of docs/pitfalls.md. `attachments` are texts to save beside the result, by suffix.
     """
 
     status: Status
@@ -45,6 +47,8 @@ class Verdict:
     case: str = ""
     evidence: dict[str, Any] = field(default_factory=dict)
     staff: dict[str, Any] = field(default_factory=dict)
+    pitfall: str = ""
+    attachments: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def passed(self) -> bool:

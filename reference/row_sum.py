@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -30,6 +31,12 @@ def _over_columns(x: Tensor) -> Tensor:
 
 def _mean(x: Tensor) -> Tensor:
     return x.mean(-1)
+
+
+def _minus_inf_padded(x: Tensor) -> Tensor:
+    """What a block padded with −∞ up to the next power of two gives."""
+    padding = (1 << (x.shape[-1] - 1).bit_length()) - x.shape[-1]
+    return torch.nn.functional.pad(x, (0, padding), value=-torch.inf).sum(-1)
 
 
 @st.composite
@@ -86,6 +93,7 @@ EXERCISE = Exercise(
     baselines={"eager": eager, "builtin": eager},
     mistakes={
         "wrong_axis": Mistake("these are sums over columns, not over rows", _over_columns),
+        "wrong_fill": Mistake("padded columns count as −∞ instead of 0", _minus_inf_padded),
         "mean": Mistake("these are means, not sums", _mean),
     },
 )

@@ -6,7 +6,8 @@ form.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import log
 
 import torch
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from .exercise import Cost, Exercise, Inputs, Mistake, TensorSpec
 from .strategies import STRIDED_LAYOUTS, inputs, layout, seeds, size, values
 
 MOST_ELEMENTS = 20_000
+BLOCKS = (16, 32, 64, 128, 256, 512, 1024)  # of columns, for mistakes that depend on it
 EXTREME = ("large", "wide", "negative", "equal", "spike", "some_minus_inf", "tiny")
 
 
@@ -44,6 +46,21 @@ def _zero_padded(x: Tensor) -> Tensor:
 
 def _not_normalised(x: Tensor) -> Tensor:
     return torch.exp(x - x.amax(-1, keepdim=True))
+
+
+def _base_two(x: Tensor) -> Tensor:
+    return torch.softmax(x * log(2), -1)
+
+
+def _not_rescaled(block: int) -> Callable[[Tensor], Tensor]:
+    """What a running sum gives to which each block is added relative to the maximum of its time."""
+
+    def wrong(x: Tensor) -> Tensor:
+        ends = (torch.arange(x.shape[-1]) // block * block + block - 1).clamp_max(x.shape[-1] - 1)
+        running = x.cummax(-1).values[..., ends]
+        return torch.exp(x - x.amax(-1, keepdim=True)) / torch.exp(x - running).sum(-1, keepdim=True)
+
+    return wrong
 
 
 @st.composite
@@ -109,5 +126,12 @@ EXERCISE = Exercise(
         "wrong_axis": Mistake("this is the softmax over columns, not over rows", _over_columns),
         "wrong_fill": Mistake("padded columns count as 0 instead of −∞: each adds exp(0) to the sum", _zero_padded),
         "not_normalised": Mistake("the numerators are not divided by their sum", _not_normalised),
+        "base_two": Mistake("exp2 gets x without the factor log2(e), so these are powers of 2, not of e", _base_two),
+        **{
+            f"not_rescaled_{block}": Mistake(
+                "the running sum is not rescaled when the running maximum grows", _not_rescaled(block)
+            )
+            for block in BLOCKS
+        },
     },
 )

@@ -35,6 +35,7 @@ class Entry:
     expected: dict[tuple[str, str], tuple[str, ...]]
     states_compiles: bool
     why: str
+    pitfalls: tuple[str, ...]
 
     @property
     def right(self) -> bool:
@@ -65,7 +66,8 @@ def _entry(exercise: str, name: str, folder: Path, file: str, facts: dict) -> En
         for dtype in DTYPES if kernels else ("",):
             of_dtype = status.get(dtype) if isinstance(status, dict) else status
             expected[check, dtype] = tuple(of_dtype) if isinstance(of_dtype, list) else (of_dtype,)
-    return Entry(exercise, name, folder, file, expected, "compiles" in facts, facts.get("why", ""))
+    return Entry(exercise, name, folder, file, expected, "compiles" in facts, facts.get("why", ""),
+                 tuple(facts.get("pitfall", "").split()))  # fmt: skip
 
 
 def rubric_for(exercise: str, file: str, targets: Sequence[int] = (), **cases: float) -> LoadedRubric:

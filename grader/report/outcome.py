@@ -22,5 +22,5 @@ def report(
     if verdict.status is Status.NOT_MEASURED:
         pytest.skip(verdict.message)
     if not verdict.passed:
-        pytest.fail(explain(verdict, grading.reproduce(verdict)), pytrace=False)
+        pytest.fail(explain(verdict, grading.reproduce(verdict), grading.files(item)), pytrace=False)
     return verdict

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -17,15 +18,19 @@ WIDTH = 110
 _STYLES = {Status.PASSED: "green", Status.NOT_MEASURED: "dim", Status.INFRASTRUCTURE_ERROR: "magenta"}
 
 
-def explain(verdict: Verdict, reproduce: str) -> str:
-    """What was seen and expected, what to do about it, and how to see it again."""
+def explain(verdict: Verdict, reproduce: str, files: Sequence[Path] = ()) -> str:
+    """What was seen and expected, where, what to do about it, and how to see it again. `files` are its attachments."""
     lines = [f"{verdict.status}: {verdict.message}"]
+    if where := verdict.evidence.get("where"):
+        lines.append(f"  wrong: {where}")
+    lines += [f"    {line}" for line in verdict.evidence.get("map", ())]
     if verdict.hint:
         lines += textwrap.wrap(verdict.hint, WIDTH, initial_indent="  hint: ", subsequent_indent="        ")
     if printed := verdict.evidence.get("printed"):
         lines.append(textwrap.indent(f"printed before it ended:\n{_plain(str(printed))[-600:]}", "  "))
     if reproduce:
         lines.append(f"  reproduce: {reproduce}")
+    lines += [f"  {'debug: python -m pdb' if file.suffix == '.py' else 'picture:'} {file}" for file in files]
     return _plain("\n".join(lines))
 
 

@@ -262,6 +262,8 @@ class Worker:
                     "device": value.device.type}  # fmt: skip
             size = value.numel() * value.element_size()
             here = value.device.type == self._backend.DEVICE  # there is nothing to copy of a meta tensor
+            if here:
+                fact["stored"] = self._backend.stored_elements(value)
             if region is not None and here and 0 < size <= region["bytes"]:
                 target = self._region(region["offset"], size).view(value.dtype)
                 target.view(value.shape).copy_(value.detach())

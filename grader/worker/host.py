@@ -36,5 +36,10 @@ def record(options: dict[str, Any]) -> AbstractContextManager[Any]:
     return interpreter.record(interpreter.Options(**options))
 
 
+def stored_elements(tensor: torch.Tensor) -> int | None:
+    """How many elements of a tensor the recorded kernels stored to; None where that is not known."""
+    return interpreter.stored_elements(tensor)
+
+
 def synchronize() -> None:
     """Nothing runs behind the call's back here."""

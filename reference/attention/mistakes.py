@@ -103,11 +103,11 @@ MISTAKES: Mapping[str, Mistake] = {
     "not_causal": Mistake("the causal mask is missing", masked_by(lambda seq_q, seq_k: seq_k)),
     "no_bias": Mistake("the bias is missing", with_scores(lambda s, q, k, causal, bias: scores_of(q, k, causal, None))),
     "bias_before_scale": Mistake("the bias is divided by √dim, too", with_scores(bias_before_scale)),
-    "over_queries": Mistake("the softmax goes over queries, not over keys", by_heads(
+    "wrong_axis": Mistake("the softmax goes over queries, not over keys", by_heads(
         lambda q, k, v, causal, bias: (torch.softmax(scores_of(q, k, causal, bias), -2) @ v, q[..., 0]))),
     "masked_mean": Mistake("a query that sees no key gives the mean of all values, not 0", by_heads(mean_where_masked)),
     "base_two": Mistake("lse is the logarithm to base 2, not the natural one", by_heads(base_two)),
-    **{f"padded_{block}": Mistake("keys beyond the last count with a score of 0: mask them with −∞", padded(block))
+    **{f"wrong_fill_{block}": Mistake("keys beyond the last count with a score of 0: mask them with −∞", padded(block))
        for block in BLOCKS},
     **{f"not_rescaled_{block}": Mistake("o is not rescaled when the running maximum grows", not_rescaled(block))
        for block in BLOCKS},

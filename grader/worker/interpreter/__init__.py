@@ -24,10 +24,10 @@ from . import (
     state,
     tuning,
 )
-from .launch import record
+from .launch import record, stored_elements
 from .state import Fault, Launch, Options, Record, Unsupported
 
-__all__ = ["Fault", "Launch", "Options", "Record", "Unsupported", "install", "record"]
+__all__ = ["Fault", "Launch", "Options", "Record", "Unsupported", "install", "record", "stored_elements"]
 
 _installed = False
 

@@ -105,7 +105,7 @@ def install(memory: Callable[[], Memory]) -> None:
     def rmw(_builder: Any, operation: Any, ptr: Any, val: Any, mask: Any, *_: Any) -> Any:
         dtype = ptr.get_element_ty()
         apply = OPERATIONS[operation]
-        memory().begin_atomic()
+        memory().begin_atomic(orders=dtype.is_int())
         old = update(memory(), ptr.data, mask.data, dtype, apply, val.data)
         return handle(old, val.dtype.scalar)
 

@@ -105,6 +105,12 @@ def record(options: state.Options) -> Iterator[state.Record]:
                 session.record.inputs_loaded = session.memory.regions.loaded_between(*options.inputs)
 
 
+def stored_elements(tensor: torch.Tensor) -> int | None:
+    """How many elements of a tensor kernels of this call stored to; None where it was no argument of any."""
+    count: int | None = state.current.session.memory.regions.stored_elements(tensor)
+    return count
+
+
 def rewritten(fn: types.FunctionType) -> Callable[..., Any]:
     """The function that runs in place of the kernel or helper `fn`."""
     result = runtime.rewritten.get(fn)

@@ -43,6 +43,7 @@ class Memory:
         self.together: Any = None  # a `Together`, which builds on this
         self.writers: dict[Key, Array] = {}
         self.atomics = False
+        self.ordered = False  # by atomics that programs may wait for each other with
         self.atomic_keys: set[Key] = set()
         self.polled: set[Key] | None = None  # collects what is loaded, while somebody wants to know
         self.version = 0  # grows when memory changes; `progress` and it together show a spin-wait
@@ -52,13 +53,17 @@ class Memory:
         """Forget which program wrote what: launches on one stream are ordered."""
         self.writers.clear()
         self.atomic_keys.clear()
-        self.atomics = False
+        self.atomics = self.ordered = False
         self.polled = None
 
-    def begin_atomic(self) -> None:
-        """Note that the launch uses atomics, which see the programs before them."""
+    def begin_atomic(self, *, orders: bool = True) -> None:
+        """Note that the launch uses atomics, which see the programs before them.
+
+        `orders` is False for additions of floats, which no program can wait for another by.
+        """
         if self.together is not None:
             refuse("atomics", lasting=True)
+        self.ordered |= orders
         self.atomics = True
 
     def load(
@@ -112,10 +117,14 @@ class Memory:
             index, data = index[mask], data[mask]
         # Flat and in order: numpy may walk an array of several axes in another order.
         index, data = index.reshape(-1), data.reshape(-1)
-        region.flat(kind)[index] = data
+        memory, writer = region.flat(kind), self.writer(region)
+        last = writer.take(index)
+        if last.size and last.max() >= 0:
+            self.check_overwritten(region, (last >= 0) & (last != self.program_index), memory.take(index), data)
+        memory[index] = data
         self.session.record.bytes_stored += index.size * kind.itemsize
         region.touch("stored", index, kind.itemsize)
-        self.writer(region)[index] = self.program_index
+        writer[index] = self.program_index
 
     # ------------------------------------------------------------ the common case
 
@@ -159,6 +168,21 @@ class Memory:
             self.session.record.warn(
                 f"{file}:{line}: loads elements of '{region.name}' that another program of the same launch stored; "
                 "programs run in any order on a GPU, so this needs atomics or another launch"
+            )
+
+    def check_overwritten(self, region: Region, foreign: Array, before: Array, after: Array) -> None:
+        """Warn where a program replaces what another one of the launch stored by something else."""
+        if self.ordered or not foreign.any():
+            return
+        # As bytes: NaN over NaN is no change.
+        old, new = (np.ascontiguousarray(values[foreign]).view(np.uint8) for values in (before, after))
+        record = self.session.record
+        known = any(f"'{region.name}' that another program" in warning for warning in record.warnings)
+        if not known and not np.array_equal(old, new):
+            file, line = student_line()
+            record.warn(
+                f"{file}:{line}: stores to elements of '{region.name}' that another program of the same launch stored "
+                "with other values; which of them is left is chance on a GPU"
             )
 
     # ------------------------------------------------------------ anything else

@@ -131,6 +131,15 @@ class Regions:
         return any(region is not None and low <= region.low < high and region.loaded is not None and region.loaded.any()
                    for region in (*self.tagged, *self.asked))  # fmt: skip
 
+    def stored_elements(self, tensor: torch.Tensor) -> int | None:
+        """How many elements of a tensor were stored to through arguments; None where no argument was this tensor."""
+        low, total = _data_ptr(tensor), tensor.numel()
+        of_tensor = [region for region in self.tagged[1:] if region is not None and region.low == low]
+        if not of_tensor:
+            return None
+        counts = [int(np.count_nonzero(region.stored)) for region in of_tensor if region.stored is not None]
+        return min(total, max(counts, default=0))
+
     def unique_bytes(self) -> tuple[int, int]:
         """Distinct bytes loaded and stored; overlapping arguments are counted apart."""
         totals = [0, 0]

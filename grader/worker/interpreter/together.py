@@ -144,12 +144,19 @@ class Together:
             refuse("stores what a later program stored")
         if region.key in self.reads and (self._latest(region).take(index) > first).any():
             refuse("stores what a later program loaded")
-        self._write(region.flat(kind), index, data)
+        stored = region.flat(kind)
+        if not fresh:
+            last = writer.take(index)
+            memory.check_overwritten(region, (last >= 0) & (last < first), stored.take(index), data)
+        self._write(stored, index, data)
         if fresh:
             self._log.append((writer, slice(None), -1))
             writer[index] = places
         else:
             self._write(writer, index, places)
+        if spread:
+            # Of lanes with one element the last program's is left.
+            memory.check_overwritten(region, writer.take(index) != places, stored.take(index), data)
         memory.session.record.bytes_stored += index.size * kind.itemsize * (1 if spread else programs.count)
         self._touch(region, "stored", index, kind.itemsize)
 

@@ -399,6 +399,33 @@ def test_read_modify_write_across_programs_is_a_warning():
 
 
 @triton.jit
+def overlapping_kernel(y_ptr, n, STEP: tl.constexpr, BLOCK: tl.constexpr, SAME: tl.constexpr):
+    pid = tl.program_id(0)
+    offs = pid * STEP + tl.arange(0, BLOCK)
+    tl.store(y_ptr + offs, offs.to(tl.float32) if SAME else pid.to(tl.float32), mask=offs < n)
+
+
+@triton.jit
+def ticket_kernel(y_ptr, count_ptr):
+    tl.atomic_add(count_ptr, 1)
+    tl.store(y_ptr, tl.program_id(0).to(tl.float32))
+
+
+@pytest.mark.parametrize("programs", [2, 7])
+def test_stores_of_other_values_over_another_programs_are_a_warning(programs):
+    y = torch.zeros(64)
+    record = run(overlapping_kernel, (programs,), y, 64, STEP=8, BLOCK=16, SAME=False)
+    assert len(record.warnings) == 1
+    assert (
+        "stores to elements of 'y_ptr' that another program of the same launch stored with other values"
+        in (record.warnings[0])
+    )
+    clean(overlapping_kernel, (programs,), y, 64, STEP=8, BLOCK=16, SAME=True)
+    clean(overlapping_kernel, (4,), y, 64, STEP=16, BLOCK=16, SAME=False)
+    clean(ticket_kernel, (programs,), y, torch.zeros(1, dtype=torch.int32))
+
+
+@triton.jit
 def in_place_kernel(x_ptr, y_ptr, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y_ptr + offs, tl.load(x_ptr + offs) * 2)

@@ -1,0 +1,1 @@
+"""From what was seen to at most one hint. No hint is better than a wrong one."""

@@ -1,0 +1,114 @@
+"""What a failure says in the terminal, word for word, and when nothing is said of its cause.
+
+`UPDATE_GOLDEN=1 pytest tests/test_explanations.py` writes the texts anew; look at the difference.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import reference
+from grader.diagnosis.causes import find_cause
+from grader.diagnosis.observation import Looks
+from grader.explain import explain
+from grader.grading import Grading, Selection
+from grader.judge import Caller, Target
+from grader.machine import Machine
+from grader.report import terminal
+from grader.rubric import Limits
+from grader.submission import Sources, Submission
+from reference.exercise import Case
+from tests.corpus import FOLDER, rubric_for
+
+GOLDEN = Path(__file__).parent / "golden/failures"
+FAILURES = {
+    "wrong_fill": ("softmax/zero_padding.py", "softmax/ragged/float32/x:4x129:normal:contiguous/5"),
+    "missing_mask": ("gelu/no_load_mask.py", "gelu/ragged/float32/x:7x37:normal:contiguous/4"),
+    "rounded_down_grid": ("matmul_relu/floor_grid.py",
+                          "matmul_relu/ragged/float32/a:37x70:normal:contiguous,b:70x13:normal:contiguous/6"),
+    "race": ("row_sum/store_in_place_of_atomic.py", "row_sum/aligned/float32/x:16x64:normal:contiguous/0"),
+    "strides": ("softmax/column_stride_one.py", "softmax/strided/float32/x:5x33:normal:transposed/1"),
+    "cause_not_known": ("gelu/forgot_half.py", "gelu/aligned/float32/x:1024:normal:contiguous/0"),
+}  # fmt: skip
+SOFTMAX = "softmax/ragged/float32/x:3x7:normal:contiguous/2"
+
+
+@pytest.fixture(scope="module")
+def machine():
+    started = Machine(Limits(memory_mib=4096), "cpu")
+    yield started
+    started.close()
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_in_the_terminal(name, machine):
+    path, case = FAILURES[name]
+    exercise, file = path.split("/")
+    selection = Selection(reproduce=case, attachments=Path("result-files"))
+    grading = Grading(rubric_for(exercise, file), Submission(FOLDER / exercise), machine, selection)
+    item = grading.items[0]
+    verdict = grading.grade(item).verdict
+    text = terminal.explain(verdict, grading.reproduce(verdict), grading.files(item)) + "\n"
+    grading.close()
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN.mkdir(parents=True, exist_ok=True)
+        (GOLDEN / f"{name}.txt").write_text(text)
+    assert text == (GOLDEN / f"{name}.txt").read_text()
+
+
+def test_the_result_has_pitfall_and_attachments(machine):
+    _, case = FAILURES["wrong_fill"]
+    grading = Grading(rubric_for("softmax", "zero_padding.py"), Submission(FOLDER / "softmax"), machine,
+                      Selection(reproduce=case, attachments=Path("/elsewhere/week1-files")))  # fmt: skip
+    grading.grade(grading.items[0])
+    item = grading.result().exercises["softmax"].items[0]
+    grading.close()
+    assert item.pitfall == "wrong_fill"
+    assert item.pictures == ["week1-files/softmax-ragged-float32.svg"]
+    assert item.script == "week1-files/softmax-ragged-float32.py"
+    assert set(grading.attachments()["softmax-ragged-float32"]) == {"svg", "py"}
+
+
+def caller(machine: Machine, source: str) -> Caller:
+    sources = Sources("softmax.py", {"softmax.py": source.encode()})
+    target = Target(reference.load("softmax"), sources, "softmax.py", "softmax", tf32=True, case_timeout_s=60)
+    return Caller(machine.interpreter, target)
+
+
+def test_two_results_of_one_case_are_a_race(machine):
+    source = (FOLDER / "softmax/zero_padding.py").read_text() + (
+        "\nonce = softmax\ncalls = []\n\ndef softmax(x):\n    calls.append(1)\n    return once(x) * len(calls)\n"
+    )
+    tolerance_for = rubric_for("softmax", "softmax.py").rubric.tolerance_for
+    with caller(machine, source) as calls:
+        verdict = calls.judge(Case.parse(SOFTMAX), tolerance_for(Case.parse(SOFTMAX)))
+        explained = explain(calls, verdict, tolerance_for)
+    assert verdict.status == "wrong_values"
+    assert explained.pitfall == "race"
+    assert "Two runs of this case gave different results" in explained.hint
+
+
+def test_what_could_not_be_looked_at_is_not_guessed(machine):
+    """That a sum ends early may be a loop over whole blocks or over one: only a larger case can tell."""
+    file = FOLDER / "row_sum/tail_dropped.py"
+    case = Case.parse("row_sum/ragged/float32/x:3x7:normal:contiguous/2")
+    rubric = rubric_for("row_sum", file.name).rubric
+    target = Target(reference.load("row_sum"), Submission(file.parent).sources(file.name), file.name, "row_sum",
+                    tf32=True, case_timeout_s=60)  # fmt: skip
+    with Caller(machine.interpreter, target) as calls:
+        seen = calls.observe(case, rubric.tolerance_for(case))
+        able = Looks(lambda other: calls.observe(other, rubric.tolerance_for(other)))
+        assert find_cause(seen, able).pitfall == "tail_dropped"
+        assert find_cause(seen, Looks(lambda _: None)) is None
+        assert find_cause(seen, Looks(lambda other: calls.observe(other, rubric.tolerance_for(other)), most=1)) is None
+
+
+def test_a_passed_verdict_is_left_alone(machine):
+    tolerance_for = rubric_for("softmax", "softmax.py").rubric.tolerance_for
+    with caller(machine, (FOLDER / "softmax/right_online.py").read_text()) as calls:
+        verdict = calls.judge(Case.parse(SOFTMAX), tolerance_for(Case.parse(SOFTMAX)))
+        assert verdict.passed
+        assert explain(calls, verdict, tolerance_for) is verdict
