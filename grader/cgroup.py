@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
+_LIMITED = {"memory", "pids"}
 # Moves itself into the groups named before `--`, then becomes the command behind it.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 97; shift; done; shift; exec "$@"'
 
@@ -83,11 +84,11 @@ def _parents_v2(root: Path) -> list[Path]:
     own = [root / line.split(":", 2)[2].lstrip("/") for line in _own_groups() if line.startswith("0::")]
     able = []
     for path in (*own, root):
+        children = path / "cgroup.subtree_control"
         with contextlib.suppress(OSError):
-            # Refused in a group that has processes itself.
-            (path / "cgroup.subtree_control").write_text("+memory +pids")
-        with contextlib.suppress(OSError):
-            if {"memory", "pids"} <= set((path / "cgroup.subtree_control").read_text().split()):
+            if not set(children.read_text().split()) >= _LIMITED:
+                children.write_text("+memory +pids")  # refused in a group that has processes itself
+            if set(children.read_text().split()) >= _LIMITED:
                 able.append(path)
     return able
 

@@ -131,7 +131,9 @@ def _targets(folder: Path, limits: Limits) -> Iterator[dict[str, Any]]:
 
 def _try(zygote: Zygote, name: str, targets: dict[str, Any]) -> Attempt:
     level = zygote.sandbox.level
-    bystander, worker = zygote.fork(), zygote.fork()
+    worker = zygote.fork()
+    # Whose sources the attempt is to read.
+    bystander = zygote.fork() if name == "other_worker" else worker
     (bystander.folder / "gelu.py").write_text("# another worker's\n")
     code = str(worker.folder.parent.parent / "code")
     facts = {**targets, "attempt": name, "other_worker": str(bystander.folder / "gelu.py"), "code": code}
@@ -139,7 +141,7 @@ def _try(zygote: Zygote, name: str, targets: dict[str, Any]) -> Attempt:
     (worker.folder / "targets.py").write_text("".join(f"{key} = {value!r}\n" for key, value in facts.items()))
     message = {"kind": "load", "root": str(worker.folder), "file": "probe.py", "entry": "attempt"}
     reply = worker.request({**message, "private_cache": False}, TIMEOUT_S)
-    for each in (worker, bystander):
+    for each in {worker, bystander}:
         each.close()
     if name == "daemon" and _allowed(reply):
         lives = _lives(targets["daemon"])

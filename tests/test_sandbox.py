@@ -254,7 +254,7 @@ def test_doctor_probes():
 
 def test_a_control_group_of_version_2_gets_all_limits(tmp_path):
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
-    (tmp_path / "cgroup.subtree_control").write_text("")
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids")
     made = Cgroup.create(1 << 20, 7, tmp_path)
     assert len(made.folders) == 1
     limits = {path.name: path.read_text() for path in made.folders[0].iterdir()}
