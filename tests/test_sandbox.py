@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,19 @@ from grader.machine import Machine
 from grader.result import Result
 from grader.rubric import Limits
 from grader.runner import WorkerGone
-from grader.sandbox import LEVELS, Facts, Sandbox, attempt, choose, group_problem
+from grader.sandbox import LEVELS, Facts, Sandbox, Trial, attempt, choose, group_problem
 from grader.submission import Submission
 from grader.zygote import Zygote
 from tests.corpus import ROOT, rubric_for
 
 LIMITS = Limits(tmp_mib=32)
 TRIALS = {level: attempt(level) for level in LEVELS}
+folders = [folder for prefix in (sys.prefix, sys.base_prefix) for folder in (Path(prefix), *Path(prefix).parents)]
+PRIVATE = [str(folder) for folder in folders if not folder.stat().st_mode & 1 and os.getuid() == 0]
+for level in ("L1", "L2"):  # as in a container that allows no namespaces
+    plain = Sandbox(level, replace(TRIALS[level].sandbox.facts, namespaces="left out"))
+    missing = TRIALS[level].missing or (f"other users can't get into {PRIVATE[0]}" if PRIVATE else "")
+    TRIALS[f"{level} without namespaces"] = Trial(plain, missing)
 levels = pytest.mark.parametrize(
     "level",
     [pytest.param(level, marks=[pytest.mark.skip(reason=f"{level}: {trial.missing}")] if trial.missing else [])
@@ -131,7 +138,7 @@ def test_a_right_submission_passes(session, level):
     items = [item for item in grading.items if item.dtype == "float32" and item.check in ("aligned", "compiles")]
     verdicts = [grading.grade(item).verdict for item in items]
     assert [verdict.message for verdict in verdicts] == ["", ""]
-    assert grading.result().environment.sandbox == level
+    assert grading.result().environment.sandbox == level[:2]
 
 
 @above_none
@@ -146,7 +153,7 @@ def test_a_dead_zygote_takes_its_workers_along_and_is_replaced(session, level):
 
 
 def test_a_run_says_which_sandbox_it_had(tmp_path):
-    highest = max(level for level, trial in TRIALS.items() if not trial.missing)
+    highest = max(level for level in LEVELS if not TRIALS[level].missing)
     only = ["--submission", "reference/solutions", "--exercise", "gelu", "-k", "aligned-float32"]
     command = [sys.executable, "-P", "-m", "pytest", "grader", *only, "--sandbox", "auto",
                "--result", str(tmp_path / "result.json")]  # fmt: skip
