@@ -52,9 +52,10 @@ def of_children(work: Callable[[], object], repeats: int) -> dict[str, float]:
 def enter(sandbox: Sandbox, home: Home) -> None:
     """Start an interpreter that enters a level as the zygote does, and ends."""
     line = home.command("confine", json.dumps(sandbox.settings(home, gpu=False)))
-    line[3] = line[3].replace("confine.main()", "import json; confine.enter(json.loads(sys.argv[1]))")
-    environment = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
-    subprocess.run(sandbox.command(line, home, gpu=False), check=True, capture_output=True, env=environment)
+    code = line.index("-c") + 1
+    line[code] = line[code].replace("confine.main()", "import json; confine.enter(json.loads(sys.argv[1]))")
+    command = sandbox.command(line, home, gpu=False)
+    subprocess.run(command, check=True, capture_output=True, env={"PATH": os.environ["PATH"]})
 
 
 def worker(zygote: Zygote) -> tuple[float, float]:
@@ -64,7 +65,7 @@ def worker(zygote: Zygote) -> tuple[float, float]:
         started.append(zygote.fork())
         (started[0].folder / "gelu.py").write_text("def gelu(x): return x\n")
         message = {"kind": "load", "root": str(started[0].folder), "file": "gelu.py", "entry": "gelu"}
-        reply = started[0].request({**message, "private_cache": False}, 20)
+        reply = started[0].request({**message, "private_cache": False, "plant": ""}, 20)
         assert isinstance(reply, dict), reply
         assert reply["kind"] == "loaded", reply
 

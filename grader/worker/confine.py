@@ -135,7 +135,7 @@ def main() -> None:
     is tried once: a network of its own takes longer to make than the rest together.
     """
     settings = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
-    found = {"drop_uid": "", "namespaces": "", "seccomp": "", "landlock": landlock.version()}
+    found: dict[str, Any] = {"drop_uid": "", "namespaces": "", "seccomp": "", "landlock": landlock.version()}
     if settings:
         settings["landlock"] = settings["landlock"] and found["landlock"] > 0
     problem = rehearse(settings) if settings else ""
