@@ -52,7 +52,12 @@ def _open(config: pytest.Config) -> Grading:
         raise SelectionError(f"--result {result}: there is no folder {result.absolute().parent}; make it first")
     config.stash[_RESULT] = result.absolute()
     loaded = load_rubric(rubric)
-    config.stash[_MACHINE] = Machine(loaded.rubric.limits, config.option.device, spawn=config.option.spawn_workers)
+    config.stash[_MACHINE] = Machine(
+        loaded.rubric.limits,
+        config.option.device,
+        spawn=config.option.spawn_workers,
+        sandbox=config.option.sandbox,
+    )
     return Grading(
         loaded,
         Submission(submission),

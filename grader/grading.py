@@ -242,22 +242,24 @@ class Grading:
         )
 
     def _speed(self, item: Item, exercise: Exercise, rounds: Rounds) -> Verdict:
-        assert self._machine.gpu is not None
+        machine = self._machine
+        assert machine.gpu is not None
+        assert machine.baseline is not None
         if missing := self.missing(item):
             return Verdict(Status.TOO_SLOW, f"not timed: {' and '.join(missing)} must pass in {item.dtype} first")
         from .speed import SpeedRun, judge_speed
 
         assert item.benchmark is not None
         case = _timed_case(item)
-        device = self._machine.device
+        device = machine.device
         thresholds = item.benchmark.thresholds(device.name)
         run = SpeedRun(
             case, item.benchmark.baseline, thresholds.floor, thresholds.target, self.rubric.tolerance_for(case)
         )
         with device.locked():
             target = self._target(exercise, "cuda")
-            peers = self._machine.peers(self._timed_cases())
-            verdict = judge_speed(self._machine.gpu, target, run, device, peers, self.seed, rounds)
+            peers = machine.peers(self._timed_cases())
+            verdict = judge_speed(machine.gpu, machine.baseline, target, run, device, peers, self.seed, rounds)
         if "nvtx_range" in verdict.evidence:
             verdict.evidence["profile"] = self._profile_command(item, verdict.evidence["nvtx_range"])
         return verdict
@@ -344,7 +346,7 @@ class Grading:
             torch=versions.get("torch", ""),
             triton=versions.get("triton", ""),
             python=versions.get("python", ""),
-            sandbox="L0",
+            sandbox=machine.sandbox.level,
             mode="gpu" if machine.has_gpu else "interpreter",
             seed=self.seed,
             rubric_sha256=self._loaded.sha256,

@@ -35,7 +35,8 @@ def open_worker(
         "root": str(worker.folder),
         "file": sources.main,
         "entry": entry,
-        "private_cache": private_cache,
+        # In a sandbox it is private at any rate.
+        "private_cache": private_cache and zygote.sandbox.level == "L0",
         "plant": plant,
     }
     reply = worker.request(message, timeout_s + zygote.worker_start_s)

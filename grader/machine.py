@@ -10,6 +10,7 @@ import torch
 
 from reference.exercise import Case
 
+from . import sandbox as sandboxes
 from .errors import SelectionError
 from .peers import Peers
 from .rubric import Limits
@@ -22,14 +23,22 @@ DeviceChoice = Literal["auto", "cpu", "cuda"]
 
 
 class Machine:
-    """The worker processes of one run. Raises SelectionError where the chosen device is not there."""
+    """The worker processes of one run. Raises SelectionError where the chosen device or sandbox is not there."""
 
-    def __init__(self, limits: Limits, choice: DeviceChoice = "auto", *, spawn: bool = False) -> None:
+    def __init__(self, limits: Limits, choice: DeviceChoice = "auto", *, spawn: bool = False,
+                 sandbox: sandboxes.Choice = "L0") -> None:  # fmt: skip
         if choice == "cuda" and not torch.cuda.is_available():
             raise SelectionError("--device cuda: PyTorch finds no CUDA device; check nvidia-smi, or use --device cpu")
+        if spawn and sandbox != "L0":
+            raise SelectionError("--spawn-workers is for profiling one's own kernels; use it with --sandbox L0")
         self.has_gpu = choice != "cpu" and torch.cuda.is_available()
-        self.interpreter = Zygote(limits)
-        self.gpu = Zygote(limits, "gpu", spawn=spawn) if self.has_gpu else None
+        self.sandbox = sandboxes.choose(sandbox, gpu=self.has_gpu)
+        self.interpreter = Zygote(limits, sandbox=self.sandbox)
+        self.gpu = Zygote(limits, "gpu", spawn=spawn, sandbox=self.sandbox) if self.has_gpu else None
+        # Baselines come out of `reference`, which no process that runs a submission may read.
+        self.baseline = self.gpu
+        if self.has_gpu and self.sandbox.level != "L0":
+            self.baseline = Zygote(limits, "gpu", sandbox=self.sandbox, baselines=True)
         self._peers: Peers | None = None
 
     @property
@@ -75,7 +84,7 @@ class Machine:
 
     def close(self) -> None:
         """End all processes."""
-        for zygote in (self.interpreter, self.gpu):
+        for zygote in (self.interpreter, self.gpu, self.baseline):
             if zygote is not None:
                 zygote.close()
         if self._peers is not None:

@@ -26,4 +26,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="start GPU workers afresh instead of forking them: slower, but ncu can follow",
     )
+    group.addoption(
+        "--sandbox",
+        choices=("auto", "L0", "L1", "L2", "L3"),
+        default="L0",
+        help="what submissions run in: nothing (L0, the default), or a level that grader doctor names",
+    )
     group.addoption("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where kernels run")

@@ -50,6 +50,8 @@ class Limits(_Model):
 
     memory_mib: int = Field(default=4096, ge=256)
     processes: int = Field(default=64, ge=1)
+    cpu_s: int = Field(default=600, ge=1, description="of each of its processes")
+    tmp_mib: int = Field(default=512, ge=1, description="of its /tmp, where the sandbox gives it one")
     output_kib: int = Field(default=64, ge=1, description="how much of its output is kept")
 
 

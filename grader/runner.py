@@ -9,7 +9,6 @@ import contextlib
 import itertools
 import os
 import selectors
-import shutil
 import signal
 import socket
 import time
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from . import protocol
 from .arena import Arena
+from .home import remove_tree
 
 if TYPE_CHECKING:
     from .zygote import Zygote
@@ -117,7 +117,7 @@ class Worker:
         self._selector.close()
         os.close(self._output_fd)
         self.arena.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)
 
     def _read_available(self, timeout_s: float) -> protocol.Message | None:
         for key, _ in self._selector.select(timeout_s):

@@ -55,13 +55,16 @@ class SpeedRun:
     tolerance: Tolerance
 
 
-def judge_speed(zygote: Zygote, target: Target, run: SpeedRun, device: Device, peers: Peers, seed: int,
-                rounds: Rounds) -> Verdict:  # fmt: skip
-    """Time the submission against the baseline. The verdict's evidence has `credit` and every number behind it."""
+def judge_speed(zygote: Zygote, baselines: Zygote, target: Target, run: SpeedRun, device: Device, peers: Peers,
+                seed: int, rounds: Rounds) -> Verdict:  # fmt: skip
+    """Time the submission against the baseline, whose worker comes from `baselines`.
+
+    The verdict's evidence has `credit` and every number behind it.
+    """
     peers.wait()
     with ExitStack() as stack, ExitStack() as submitted:
         # The baseline and the memory first: nothing that the submission does when it is loaded can be in their way.
-        baseline = _player(stack, zygote, baseline_target(target, run.baseline), run.case, run.baseline)
+        baseline = _player(stack, baselines, baseline_target(target, run.baseline), run.case, run.baseline)
         if isinstance(baseline, Verdict):
             raise InfrastructureError(f"the baseline does not load: {baseline.message}")
         pool = Pool.allocate(target.exercise, run.case, MOST_CALLS)
@@ -84,7 +87,7 @@ def judge_speed(zygote: Zygote, target: Target, run: SpeedRun, device: Device, p
         if not device.is_idle():
             raise InfrastructureError(f"{problem}; the GPU is busy with other work ({device.state()})")
         try:
-            baseline = _player(stack, zygote, baseline_target(target, run.baseline), run.case, run.baseline)
+            baseline = _player(stack, baselines, baseline_target(target, run.baseline), run.case, run.baseline)
             assert isinstance(baseline, Player)
             baseline.attach(pool)
             baseline.calls = 2

@@ -8,22 +8,22 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
+import signal
 import socket
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 from functools import cached_property
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from . import protocol
 from .arena import Arena, HostMemory, Memory
+from .cgroup import Cgroup
 from .errors import InfrastructureError
+from .home import Home
 from .rubric import Limits
 from .runner import Worker
+from .sandbox import Sandbox, first_uid, protect_judge, uid_of
 
 Mode = Literal["interpreter", "gpu"]
 
@@ -37,66 +37,85 @@ FILE_BYTES = 256 << 20
 GPU_EXTRA_MEMORY_MIB = 12 << 10
 # What CUDA and its compilers look up; everything else of the judge's environment stays with the judge.
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME", "LD_LIBRARY_PATH", "CC")
-
-_PACKAGE = Path(__file__).parent
+# Beyond what workers may use: the zygote itself, and how many workers there may be at a time.
+ZYGOTE_BYTES = 1 << 30
+MOST_WORKERS = 4
 
 
 class Zygote:
     """The fork server's process, started on first use and again whenever it has died."""
 
-    def __init__(self, limits: Limits, mode: Mode = "interpreter", *, spawn: bool = False) -> None:
+    def __init__(self, limits: Limits, mode: Mode = "interpreter", *, spawn: bool = False,
+                 sandbox: Sandbox | None = None, baselines: bool = False) -> None:  # fmt: skip
+        """With `baselines`, workers can import `reference`."""
         self.limits = limits
         self.mode = mode
         self.spawn = spawn
+        self.sandbox = sandbox or Sandbox()
         self.versions: dict[str, str] = {}
+        self._baselines = baselines
+        self._first_uid = first_uid()
+        self._group: Cgroup | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._decoder = protocol.Decoder()
         self._exited: dict[int, int] = {}
         self._workers = 0
+        self._lost = 0
         self._closed = False
         # Kernels are compiled in a second thread; one exchange on the control socket at a time.
         self._lock = threading.RLock()
 
     @cached_property
-    def _home(self) -> Path:
-        """The folder of everything that workers write, and of their copy of the grader's code."""
-        home = Path(tempfile.mkdtemp(prefix="grader-"))
-        _copy_worker_code(home / "code")
-        return home
+    def _home(self) -> Home:
+        return Home(with_reference=self._baselines)
 
     def start(self) -> None:
         """Launch the process without waiting for it: importing torch takes seconds that the judge can use."""
+        home, gpu = self._home, self.mode == "gpu"
         ours, theirs = socket.socketpair()
+        command = home.command("zygote", str(theirs.fileno()),
+                               json.dumps(self.sandbox.settings(home, gpu=gpu)))  # fmt: skip
+        command = self.sandbox.command(command, home, gpu=gpu)
+        if self.sandbox.level != "L0":
+            protect_judge()
+            limits = self._limits()
+            self._group = self.sandbox.group(limits["memory_bytes"] * MOST_WORKERS + ZYGOTE_BYTES,
+                                             limits["processes"] * MOST_WORKERS)  # fmt: skip
+            if self._group is not None:
+                command = self._group.command(command)
+        with theirs, home.log.open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+                command,
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=home.path,
+                env=self._environment(home),
+            )
+        self._control, self._decoder, self._exited = ours, protocol.Decoder(), {}
+        self._lost = self._workers
+
+    def _environment(self, home: Home) -> dict[str, str]:
+        """What the workers' processes get of the judge's environment: what is named here, and no more."""
         environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-            "HOME": str(self._home),
-            "TMPDIR": str(self._home),
-            "TRITON_CACHE_DIR": str(self._home / "triton"),
+            "HOME": str(home.path),
+            "TMPDIR": str(home.path),
+            "TRITON_CACHE_DIR": str(home.path / "triton"),
             "OMP_NUM_THREADS": "1",
         }
+        if self.sandbox.level != "L0":  # their users have no entry in /etc/passwd
+            environment |= {"USER": "worker", "LOGNAME": "worker"}
+            environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # its pool would be larger than the limit of processes
         if self.spawn:  # a profiler hands itself on to child processes in variables of its own
             environment = {**os.environ, **environment, "GRADER_SPAWN": "1"}
         if self.mode == "interpreter":
             environment["TRITON_INTERPRET"] = "1"
         else:
             environment |= {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
-        # -I: no user site, no PYTHON* variables, no script folder on the path; -B: no bytecode beside the submission.
-        # What the worker may import is the grader's own copy for it and the judge's libraries, without `reference`.
-        libraries = [entry for entry in sys.path if entry and not (Path(entry) / "reference").is_dir()]
-        path = json.dumps([str(self._home / "code"), *libraries])
-        boot = f"import sys; sys.path[:] = {path}; from grader.worker import zygote; zygote.main()"
-        with theirs, (self._home / "zygote.log").open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
-                [sys.executable, "-I", "-B", "-c", boot, str(theirs.fileno())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                cwd=self._home,
-                env=environment,
-            )
-        self._control, self._decoder, self._exited = ours, protocol.Decoder(), {}
+        return environment
 
     @property
     def worker_start_s(self) -> float:
@@ -111,7 +130,7 @@ class Zygote:
             self._closed = True
             self._end()
         if "_home" in self.__dict__:
-            shutil.rmtree(self._home, ignore_errors=True)
+            self._home.close()
 
     def _end(self) -> None:
         if self._control is not None:
@@ -123,6 +142,9 @@ class Zygote:
             self._process.kill()
             self._process.wait()
             self._process = None
+        if self._group is not None:
+            self._group.close()
+            self._group = None
 
     def ready(self) -> None:
         """Wait until the process has imported everything. Raises InfrastructureError with its last words."""
@@ -140,7 +162,7 @@ class Zygote:
     def last_words(self) -> str:
         """The end of the process's stderr."""
         with contextlib.suppress(OSError):
-            return (self._home / "zygote.log").read_text(errors="replace")[-3000:]
+            return self._home.log.read_text(errors="replace")[-3000:]
         return ""
 
     def fork(self) -> Worker:
@@ -165,12 +187,20 @@ class Zygote:
         arena = Arena(self._memory(ARENA_BYTES))
         ours, theirs = socket.socketpair()
         output_read, output_write = os.pipe()
+        uid = uid_of(self._first_uid, number) if self.sandbox.drops_uid else None
+        folder = self._home.worker_folder(uid)
         try:
-            message = {"kind": "fork", "worker": number, "limits": self._limits(), "arena_size": arena.size}
+            message: dict[str, Any] = {
+                "kind": "fork",
+                "worker": number,
+                "limits": self._limits(),
+                "arena_size": arena.size,
+                "folder": str(folder),
+                "uid": uid or 0,
+            }
             protocol.send(self._control, message, (theirs.fileno(), arena.fd, output_write))
             while (answer := self._next_control(STOP_TIMEOUT_S)) is not None:
                 if answer.get("kind") == "forked" and answer.get("worker") == number:
-                    folder = Path(tempfile.mkdtemp(prefix="submission-", dir=self._home))
                     return Worker(self, number, ours, arena, output_read, folder)
         except OSError:
             pass
@@ -195,6 +225,8 @@ class Zygote:
             "memory_bytes": (self.limits.memory_mib + extra) << 20,
             "processes": self.limits.processes,
             "file_bytes": FILE_BYTES,
+            "cpu_s": self.limits.cpu_s,
+            "tmp_bytes": self.limits.tmp_mib << 20,
         }
 
     def pause(self, number: int, *, paused: bool) -> None:
@@ -212,7 +244,7 @@ class Zygote:
     def stop(self, number: int) -> int | None:
         """Kill a worker and everything it started; its exit code once it is gone, None if that can't be told."""
         with self._lock:
-            if number not in self._exited and self._control is not None:
+            if number > self._lost and number not in self._exited and self._control is not None:
                 with contextlib.suppress(OSError):
                     protocol.send(self._control, {"kind": "stop", "worker": number})
             return self.exit_code(number, STOP_TIMEOUT_S)
@@ -221,6 +253,8 @@ class Zygote:
         """The exit code of a worker that ends by itself within the time."""
         deadline = time.monotonic() + timeout_s
         with self._lock:
+            if number <= self._lost:  # it died with the process that forked it
+                return -signal.SIGKILL
             while number not in self._exited:
                 if self._next_control(max(0.0, deadline - time.monotonic())) is None:
                     return None
@@ -247,11 +281,3 @@ class Zygote:
             if not data:
                 return None
             self._decoder.feed(data)
-
-
-def _copy_worker_code(target: Path) -> None:
-    """A folder with only what a worker imports of the grader: `grader/worker` and what both sides share."""
-    (target / "grader").mkdir(parents=True)
-    shutil.copytree(_PACKAGE / "worker", target / "grader" / "worker", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "protocol.py", "device_memory.py", "planted.py"):
-        shutil.copy(_PACKAGE / name, target / "grader" / name)

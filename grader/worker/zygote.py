@@ -4,8 +4,9 @@ Forking a warm process takes milliseconds where starting one takes seconds. The 
 only forks, reaps and kills. It adopts what workers leave behind (PR_SET_CHILD_SUBREAPER) and kills it when its worker
 is gone. It dies with the judge.
 
-Usage: python zygote.py CONTROL_FD. Messages on the control socket:
-    → {"kind": "fork", "worker": N, "limits": {...}} with three descriptors: channel, arena, output
+Usage: python zygote.py CONTROL_FD SETTINGS, these as `confine` has them. Messages on the control socket:
+    → {"kind": "fork", "worker": N, "limits": {...}, "folder": F, "uid": U} with three descriptors: channel, arena,
+      output
     → {"kind": "stop", "worker": N} · {"kind": "pause", "worker": N} · {"kind": "resume", "worker": N}
     ← {"kind": "ready", ...versions} · {"kind": "forked", "worker": N} · {"kind": "exited", "worker": N, "code": C}
 C is the exit code, or minus the number of the signal that killed it.
@@ -14,7 +15,7 @@ C is the exit code, or minus the number of the signal that killed it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
+import json
 import os
 import resource
 import selectors
@@ -24,18 +25,17 @@ import sys
 from pathlib import Path
 
 from grader import protocol
-from grader.worker import call
+from grader.worker import call, confine, linux
 
 FORK_FDS = 3  # channel, arena, output
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 class Zygote:
     """The fork server's loop. One instance a process."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, settings: confine.Settings) -> None:
         self._control = control
+        self._settings = settings
         self._decoder = protocol.Decoder()
         self._fds: list[int] = []
         self._pids: dict[int, int] = {}
@@ -92,8 +92,10 @@ class Zygote:
         if pid == 0:
             code = 1
             try:
-                _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-                _become_worker(fds, message["limits"])
+                linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+                _become_worker(fds)
+                confine.limit(message["limits"], self._settings)
+                confine.become(self._settings, message["limits"], message["folder"], message["uid"])
                 if self._spawn:
                     _start_afresh(message["arena_size"])
                 call.serve(socket.socket(fileno=3), 4, message["arena_size"])
@@ -137,7 +139,7 @@ class Zygote:
                     os.waitpid(pid, 0 if pid in children.get(os.getpid(), ()) else os.WNOHANG)
 
 
-def _become_worker(fds: list[int], limits: dict[str, int]) -> None:
+def _become_worker(fds: list[int]) -> None:
     """Give the fork its own session, descriptors 3 (channel), 4 (arena), 1 and 2 (output), and nothing else."""
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -148,11 +150,6 @@ def _become_worker(fds: list[int], limits: dict[str, int]) -> None:
     for source, target in ((devnull, 0), (output, 1), (output, 2), (channel, 3), (arena, 4)):
         os.dup2(source, target, inheritable=True)
     os.closerange(5, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    for limit, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_DATA, limits["memory_bytes"]),
-                         (resource.RLIMIT_FSIZE, limits["file_bytes"])):  # fmt: skip
-        resource.setrlimit(limit, (value, value))
-    if os.getuid() != 0:  # root is exempt from this limit; the sandbox's cgroup or uid bounds it instead
-        resource.setrlimit(resource.RLIMIT_NPROC, (limits["processes"], limits["processes"]))
     sys.stdout = open(1, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="replace", buffering=1, closefd=False)  # noqa: SIM115
 
@@ -171,11 +168,6 @@ def fd_above(fd: int, least: int) -> int:
     import fcntl
 
     return fcntl.fcntl(fd, fcntl.F_DUPFD, least)
-
-
-def _prctl(option: int, value: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl")
 
 
 def _children_by_parent() -> dict[int, list[int]]:
@@ -205,13 +197,15 @@ def _signal_tree(root: int, number: signal.Signals) -> None:
 
 def main() -> None:
     """Import what workers need, say so, and serve."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    linux.prctl(linux.PR_SET_CHILD_SUBREAPER, 1)
+    settings = json.loads(sys.argv[2])
+    confine.enter(settings)
     # An editable install would let submissions import the course's `reference`.
     sys.meta_path[:] = [finder for finder in sys.meta_path if "__editable__" not in getattr(finder, "__module__", "")]
     control = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(control.fileno(), False)
-    zygote = Zygote(control)
+    zygote = Zygote(control, settings)
     protocol.send(control, {"kind": "ready", **call.prepare()})
     zygote.run()
     os._exit(0)  # tearing torch down would keep the judge waiting for a second

@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -197,7 +198,8 @@ class Log:
     """What this process prints, by Python or by C++, kept from the worker's own output."""
 
     def __init__(self) -> None:
-        self._fd = os.memfd_create("compile-log")
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self._fd = self._file.fileno()
         for stream in (1, 2):
             os.dup2(self._fd, stream)
         self._stream = os.fdopen(os.dup(self._fd), "w", errors="replace")
