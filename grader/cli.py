@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from .batch.commands import batch, override
 from .errors import GraderError
 from .grading import default_root
 from .rubric import load_rubric
@@ -21,9 +22,8 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def main() -> None:
-    """Give `grader` subcommands even while it has only one."""
+app.command()(batch)
+app.command()(override)
 
 
 @app.command()
