@@ -27,7 +27,8 @@ files = {name: folder / f"{name}.py" for name in arguments.exercise}
 texts = {name: file.read_text() if file.exists() else "" for name, file in files.items()}
 if arguments.log:
     with Path(arguments.log).open("a") as log:
-        log.write(f"{folder.name} {' '.join(arguments.exercise)}\n")
+        gpu = f" {arguments.device}:{os.environ['CUDA_VISIBLE_DEVICES']}" if arguments.device == "cuda" else ""
+        log.write(f"{folder.name} {' '.join(arguments.exercise)}{gpu}\n")
     for secret in ("cmdline", "environ"):
         Path(f"{arguments.log}.{secret}").write_bytes(Path(f"/proc/self/{secret}").read_bytes())
 time.sleep(arguments.seconds)

@@ -469,6 +469,50 @@ def test_an_error_of_the_coordinator_stops_all_slots():
     assert stopped.is_set()
 
 
+@pytest.fixture
+def driver(tmp_path, monkeypatch):
+    """An `nvidia-smi` that lists two GPUs of a model."""
+
+    def lists(*names: str) -> None:
+        rows = "".join(f"{index}, GPU-{index}, {name}\n" for index, name in enumerate(names))
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin/nvidia-smi").write_text(f"#!/bin/sh\nprintf '{rows}'\n")
+        (tmp_path / "bin/nvidia-smi").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+    return lists
+
+
+def test_each_gpu_slot_sees_its_gpu_and_the_model_belongs_to_the_key(options, driver):
+    driver("NVIDIA H200", "NVIDIA H200")
+    _, asked = graded(replace(options, gpus="auto", jobs=3))
+    assert {line.split(" ", 1)[1] for line in asked} <= {"gelu softmax cuda:0", "gelu softmax cuda:1"}
+    assert len(asked) == 6
+    assert len(graded(replace(options, gpus="1"))[1]) == 0
+    assert len(graded(replace(options, gpus="none"))[1]) == 6  # a CPU is another device
+
+
+def test_a_gpu_that_does_not_pass_its_health_check_is_quarantined(options, driver, capsys):
+    driver("NVIDIA H200")
+    (options.submissions / "ada/gelu.py").write_text("# die\n")
+    status, _ = graded(replace(options, gpus="GPU-0", jobs=1, only=("ada",)))
+    assert status == 1
+    shown = capsys.readouterr().out
+    assert "GPU-0 gets no more submissions: " in shown  # no machine has a GPU of this UUID: the check fails
+    assert "no slot is left: 1 submissions are not graded; run the same command again" in shown
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "says"),
+    [(("NVIDIA H200",), "3", "there is no GPU '3'; nvidia-smi has 0, GPU-0"),
+     (("NVIDIA H200", "NVIDIA A100"), "auto", "are different models .NVIDIA A100, NVIDIA H200.")],
+)  # fmt: skip
+def test_gpus_that_can_not_be_used_are_named(driver, names, wanted, says):
+    driver(*names)
+    with pytest.raises(GraderError, match=says):
+        slots.find_gpus(wanted)
+
+
 @pytest.mark.parametrize(("cores", "count"), [(2, 2), (16, 3), (2, 4), (16, 16), (5, 1)])
 def test_slots_share_the_cores_evenly(cores, count):
     shares = [slots._share(list(range(cores)), index, count) for index in range(count)]

@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from copydetect.detector import CodeFingerprint
-
 from ..errors import GraderError
 
 # Lengths in characters of the token text, where a name is one character: the least match is found from
@@ -65,6 +63,8 @@ def _sharing(prints: Mapping[str, frozenset[int]], common: set[int]) -> Iterator
 
 
 def _prints(path: Path) -> frozenset[int]:
+    from copydetect.detector import CodeFingerprint  # takes a second, for matplotlib
+
     text = path.read_bytes().decode("utf-8", "replace")
     try:
         found = CodeFingerprint(str(path), TOKENS, WINDOW, language="python", fp=io.StringIO(text))

@@ -179,11 +179,12 @@ def gpu_slots(grader: Grader, gpus: Sequence[str], jobs: int | None) -> list[Chi
     """A slot a GPU, or `jobs` slots dealt to the GPUs in turn: values share a GPU, timing holds it alone."""
     cores = sorted(os.sched_getaffinity(0))
     count = max(jobs or 0, len(gpus))
-    return [
-        ChildSlot(f"gpu{gpus[index % len(gpus)]}" + (f".{index // len(gpus)}" if count > len(gpus) else ""),
-                  grader, cores=_share(cores, index, count), gpu=gpus[index % len(gpus)])
-        for index in range(count)
-    ]  # fmt: skip
+    slots = []
+    for index in range(count):
+        gpu = gpus[index % len(gpus)]
+        name = (f"gpu{gpu}" if gpu.isdigit() else gpu) + (f".{index // len(gpus)}" if count > len(gpus) else "")
+        slots.append(ChildSlot(name, grader, cores=_share(cores, index, count), gpu=gpu))
+    return slots
 
 
 def find_gpus(wanted: str) -> tuple[list[str], str]:
