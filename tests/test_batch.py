@@ -448,6 +448,18 @@ def test_an_ill_gpu_gets_nothing_more_and_its_job_goes_elsewhere():
     assert all(event.message == "" for event in events if event.kind == "ended")
 
 
+def test_a_job_comes_back_to_the_last_slot_when_the_others_are_ill():
+    found: list[tuple[list[Event], list[Job]]] = []
+    made = [MadeSlot("failing", fails=True), MadeSlot("ill", fails=True, ill="gone")]
+    thread = threading.Thread(target=lambda: found.append(events_of(made)), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert found, "the schedule waits for a slot that is gone"
+    events, left = found[0]
+    assert left == []
+    assert sum(event.kind == "ended" for event in events) == 10
+
+
 def test_without_a_slot_left_the_rest_is_handed_back():
     events, left = events_of([MadeSlot("ill", fails=True, ill="gone"), MadeSlot("iller", fails=True, ill="gone")])
     assert len(left) == 10
