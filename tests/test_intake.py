@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -210,6 +212,22 @@ def test_only_the_exercise_files_and_python_beside_them_are_copied(tmp_path):
     staging.write({"gelu.py": b"1", "sub/softmax.py": b"2"}, tmp_path / "out/ada")
     staging.write({"gelu.py": b"3"}, tmp_path / "out/ada")
     assert [str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*")] == ["ada", "ada/gelu.py"]
+
+
+def test_a_folder_that_can_not_be_read_is_not_taken_for_an_empty_one(tmp_path, monkeypatch):
+    (tmp_path / "class/ada").mkdir(parents=True)
+    handed = take_in(tmp_path / "class", tmp_path / "s").submissions["ada"]
+
+    scandir = os.scandir
+
+    def refuses(path: Any) -> Any:
+        if str(path).endswith("class/ada"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr("os.scandir", refuses)  # tests may run as root, who may read everything
+    with pytest.raises(HandinError, match="can't be read: Permission denied"):
+        staging.collect(handed, FILES)
 
 
 def test_a_bad_archive_is_one_refusal_and_the_others_go_on(tmp_path):

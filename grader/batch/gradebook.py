@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -67,9 +68,19 @@ def feedback(result: Result, row: Row) -> str:
         for item in exercise.items:
             if item.gradable and item.status is not Status.PASSED:
                 verdict = Verdict(item.status, item.message, item.hint, item.case, item.evidence)
-                text += f"\n{name} {item.check} {item.benchmark or item.dtype}\n{explain(verdict, item.reproduce)}\n"
+                title = f"{name} {item.check} {item.benchmark or item.dtype}"
+                text += f"\n{title}\n{explain(verdict, _command(item.reproduce))}\n"
     changed = [note for note in row.notes if note.startswith("override")]
     return text + "".join(f"\n{note}\n" for note in changed)
+
+
+def _command(reproduce: str) -> str:
+    """The command as a student types it, in their own checkout: without the paths of this machine."""
+    words = shlex.split(reproduce)
+    for option in ("--submission", "--rubric"):
+        if option in words:
+            del words[words.index(option) : words.index(option) + 2]
+    return shlex.join(words)
 
 
 def flags(klass: Class, rows: Sequence[Row]) -> list[list[str]]:

@@ -103,12 +103,17 @@ def _collect(roots: list[Path], files: Mapping[str, str]) -> dict[str, bytes]:
 
 def _folders(root: Path) -> Iterator[Path]:
     """The root and the folders in it, without links and what is no work of the student."""
-    for count, (name, inside, _) in enumerate(os.walk(root), 1):
+    for count, (name, inside, _) in enumerate(os.walk(root, onerror=_fail), 1):
         inside[:] = sorted(one for one in inside if one not in _SKIPPED and not one.startswith("."))
         inside[:] = [one for one in inside if not (Path(name) / one).is_symlink()]
         if count > MAX_FOLDERS:
             raise HandinError(f"has more than {MAX_FOLDERS} folders")
         yield Path(name)
+
+
+def _fail(error: OSError) -> None:
+    """A folder that can't be read is not an empty one."""
+    raise error
 
 
 def _home(file: str, folders: list[tuple[Path, Path]]) -> Path | None:

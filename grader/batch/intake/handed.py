@@ -60,5 +60,5 @@ def slug(text: str) -> str:
 
 def entries(folder: Path) -> list[Path]:
     """What lies in a folder, in order of names, without what systems leave behind."""
-    hidden = {"__MACOSX", "Thumbs.db", "desktop.ini"}
+    hidden = {"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"}
     return sorted(path for path in folder.iterdir() if not path.name.startswith(".") and path.name not in hidden)
