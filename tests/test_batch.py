@@ -317,6 +317,13 @@ def test_without_a_sandbox_nothing_runs_unless_allowed(options):
     assert not (options.out.parent / "log").exists()
 
 
+def test_a_result_from_outside_a_sandbox_ends_the_run(options, monkeypatch):
+    monkeypatch.setattr("grader.batch.isolation.child_options", lambda **_: ())  # as if there were one
+    with pytest.raises(GraderError, match="without a sandbox"):
+        graded(replace(options, unsafe=False))
+    assert Ledger.in_file(options.out / "ledger.sqlite").grades() == []
+
+
 @pytest.mark.parametrize(("text", "seed"), [("12\n", 12), ("", None), ("-1", "refused"), ("0x1", "refused")])
 def test_the_hidden_seed_comes_from_a_file_or_the_environment(tmp_path, monkeypatch, text, seed):
     (tmp_path / "seed").write_text(text)

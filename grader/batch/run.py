@@ -73,8 +73,8 @@ def grade_class(options: Options, console: Console) -> int:
     """Grade what is not graded yet and write the book: 0 when all is graded, else 1. Raises GraderError."""
     loaded = load_rubric(options.rubric)
     exercises = list(dict.fromkeys(item.exercise for item in items_of(loaded.rubric, options.exercises)))
-    isolated = isolation.child_options(unsafe=options.unsafe)
     gpus, device = find_gpus(options.gpus)
+    isolated = isolation.child_options(unsafe=options.unsafe, gpu=bool(gpus))
     people = roster.load_roster(options.roster) if options.roster else None
     participants = leaderboard.load_participants(options.leaderboard) if options.leaderboard else {}
     with _alone(options.out), tempfile.TemporaryDirectory(prefix=".work-", dir=options.out) as scratch:
