@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 
 .PHONY: demo test check lint clean
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -P -m grader.cli batch examples --roster examples/roster.csv --out out --unsafe
 
 test: $(STAMP)
 	$(BIN)/python -P -m pytest tests -n auto --dist worksteal

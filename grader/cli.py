@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import probe as probing
+from .batch.commands import batch, override
 from .cli_inspect import inspect
 from .cli_profile import profile
 from .errors import GraderError, InfrastructureError
@@ -28,9 +29,8 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def main() -> None:
-    """Give `grader` subcommands even while it has only one."""
+app.command()(batch)
+app.command()(override)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.control import seed_from
 from grader.errors import GraderError, SelectionError
 from grader.grading import Grading, Selection, default_root
 from grader.items import Item
@@ -52,6 +53,7 @@ def _open(config: pytest.Config) -> Grading:
         raise SelectionError(f"--result {result}: there is no folder {result.absolute().parent}; make it first")
     config.stash[_RESULT] = result.absolute()
     loaded = load_rubric(rubric)
+    seed = config.option.seed if config.option.control is None else seed_from(config.option.control)
     config.stash[_MACHINE] = Machine(
         loaded.rubric.limits,
         config.option.device,
@@ -62,7 +64,7 @@ def _open(config: pytest.Config) -> Grading:
         loaded,
         Submission(submission),
         config.stash[_MACHINE],
-        Selection(config.option.exercise, config.option.seed, config.option.reproduce, command, folder_of(result)),
+        Selection(config.option.exercise, seed, config.option.reproduce, command, folder_of(result)),
     )
 
 

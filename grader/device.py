@@ -1,4 +1,4 @@
-"""Trusted side: the GPU that is graded on: which one it is, what it reaches, its state, and a lock for timing on it.
+"""Trusted side: the GPU that is graded on: which one it is, what it reaches, and its state.
 
 Imported only where a GPU is used. NVML (extra `gpu`) adds clocks, temperature and other processes; without it they are
 not recorded.
@@ -7,14 +7,9 @@ not recorded.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import tempfile
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,7 +22,6 @@ try:
 except ImportError:
     pynvml = None
 
-LOCK_TIMEOUT_S = 900.0
 IDLE_BYTES = 256 << 20
 IDLE_COPIES = 60
 IDLE_FACTOR = 1.25
@@ -36,6 +30,11 @@ IDLE_FACTOR = 1.25
 THROTTLED = 0x08 | 0x20 | 0x40 | 0x80
 PROBE_BYTES = 1 << 30
 PROBE_SIZE = 4096
+
+
+def current_uuid() -> str:
+    """The UUID of the GPU that CUDA gives this process."""
+    return str(torch.cuda.get_device_properties(0).uuid)
 
 
 @dataclass(frozen=True)
@@ -58,24 +57,6 @@ class Device:
         copy_gb_s, matmul_tflop_s = _copy_rate(), _matmul_rate()
         known = limits(properties.name, copy_gb_s, matmul_tflop_s)
         return cls(properties.name, str(properties.uuid), driver_version(), copy_gb_s, matmul_tflop_s, known)
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the device alone among graders of this machine. Raises InfrastructureError after LOCK_TIMEOUT_S."""
-        path = Path(tempfile.gettempdir()) / f"kernel-grader-{self.uuid}.lock"
-        with path.open("a") as file:
-            with contextlib.suppress(OSError):
-                path.chmod(0o666)
-            deadline = time.monotonic() + LOCK_TIMEOUT_S
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > deadline:
-                        raise InfrastructureError(f"{path} is held: another grader has timed for too long") from None
-                    time.sleep(0.2)
-            yield
 
     def is_idle(self) -> bool:
         """Whether copies over a few milliseconds take what they take on an idle device.

@@ -20,6 +20,14 @@ class SubmissionError(GraderError):
     """A submission folder that can't be read."""
 
 
+class ArchiveError(GraderError):
+    """An archive, or a member of it, that is not unpacked; the message is the reason, for the book."""
+
+
+class HandinError(GraderError):
+    """What was handed in can't be graded; the message is the reason, for the book."""
+
+
 class SelectionError(GraderError):
     """An option that names something which does not exist."""
 

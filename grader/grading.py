@@ -157,10 +157,13 @@ class Grading:
         if timed and rounds is not None:
             return Outcome(self._speed(item, exercise, rounds), 0, cut_short=False)
         on_host = item.check in ("compiles", "fused")
-        with Caller(
-            self._machine.interpreter if on_host else self._machine.values,
-            self._target(exercise, "cpu" if on_host else self._machine.torch_device),
-        ) as caller:
+        with (
+            self._machine.shared(on_host=on_host),
+            Caller(
+                self._machine.interpreter if on_host else self._machine.values,
+                self._target(exercise, "cpu" if on_host else self._machine.torch_device),
+            ) as caller,
+        ):
             outcome = self._outcome_of_calls(item, exercise, caller)
         return replace(outcome, verdict=replace(outcome.verdict, staff=caller.staff))
 
@@ -202,7 +205,7 @@ class Grading:
                                self.rubric.cases.case_timeout_s, real=self._machine.has_gpu)  # fmt: skip
         listed = harness.cases(item.check, self.seed)
         cases = [self.case] if isinstance(self.case, HarnessCase) else listed
-        with self._machine.device.locked() if target.real else nullcontext():
+        with self._machine.alone() if target.real else nullcontext():
             return judge_harness(self._machine.values, target, cases)
 
     def _with_script(self, item: Item, verdict: Verdict) -> Verdict:
@@ -251,12 +254,12 @@ class Grading:
 
         assert item.benchmark is not None
         case = _timed_case(item)
-        device = machine.device
-        thresholds = item.benchmark.thresholds(device.name)
-        run = SpeedRun(
-            case, item.benchmark.baseline, thresholds.floor, thresholds.target, self.rubric.tolerance_for(case)
-        )
-        with device.locked():
+        with machine.alone():
+            device = machine.device
+            thresholds = item.benchmark.thresholds(device.name)
+            run = SpeedRun(
+                case, item.benchmark.baseline, thresholds.floor, thresholds.target, self.rubric.tolerance_for(case)
+            )
             target = self._target(exercise, "cuda")
             peers = machine.peers(self._timed_cases())
             verdict = judge_speed(machine.gpu, machine.baseline, target, run, device, peers, self.seed, rounds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +13,7 @@ from reference.exercise import Case
 
 from . import sandbox as sandboxes
 from .errors import SelectionError
+from .gpu_lock import held
 from .peers import Peers
 from .rubric import Limits
 from .zygote import Zygote
@@ -62,6 +64,20 @@ class Machine:
         from .device import driver_version
 
         return driver_version()
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Hold the GPU alone among graders of this machine, for timing."""
+        from .device import current_uuid
+
+        return held(current_uuid(), alone=True)
+
+    def shared(self, *, on_host: bool) -> AbstractContextManager[None]:
+        """Keep timing by others off the GPU that values are judged on, for as long as the context is open."""
+        if on_host or not self.has_gpu:
+            return nullcontext()
+        from .device import current_uuid
+
+        return held(current_uuid(), alone=False)
 
     @cached_property
     def device(self) -> Device:

@@ -33,3 +33,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what submissions run in: nothing (L0, the default), or a level that grader doctor names",
     )
     group.addoption("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where kernels run")
+    group.addoption("--control", type=int, metavar="FD", help="for grader batch: a pipe that the seed comes through")

@@ -54,10 +54,6 @@ class Submission:
         taken = [main, *(path for path in neighbours if path.name not in _NEVER_TAKEN)][:MAX_FILES]
         return Sources(main.name, {path.name: _read(path) for path in taken})
 
-    def find(self, file: str) -> Path | None:
-        """Where the named file is, None where the submission has none."""
-        return next((path for path in (self.path / file, self.path / "student" / file) if path.is_file()), None)
-
     def hashes(self, files: Mapping[str, str]) -> dict[str, str]:
         """SHA-256 per exercise id of the exercise's file, for those that are there."""
         found = {exercise: self.sources(file) for exercise, file in files.items()}

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 import reference
+from grader import gpu_lock
 from grader import grading as grading_module
 from grader import zygote as zygote_module
 from grader.arena import logical_inputs
-from grader.device import Device
 from grader.expected import expected_outputs
 from grader.grading import Grading
 from grader.machine import Machine
@@ -107,12 +106,12 @@ def test_the_lock_of_a_gpu_is_shared_between_processes(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     code = (
-        "from types import SimpleNamespace; from grader import device; device.LOCK_TIMEOUT_S = 0.1\n"
-        "try:\n    device.Device.locked(SimpleNamespace(uuid='a')).__enter__()\n"
-        "except device.InfrastructureError: print('refused')\nelse: print('had')"
+        "from grader.errors import InfrastructureError; from grader.gpu_lock import held\n"
+        "try:\n    held('a', alone=True, timeout_s=0.1).__enter__()\n"
+        "except InfrastructureError: print('refused')\nelse: print('had')"
     )
     command = [sys.executable, "-P", "-c", code]
-    with Device.locked(SimpleNamespace(uuid="a")):
+    with gpu_lock.held("a", alone=True):
         held = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     free = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert (held.stdout.strip(), free.stdout.strip()) == ("refused", "had")

@@ -1,0 +1,190 @@
+"""Rates, resuming and memory of `grader batch` on a class made of the corpus.
+
+python benchmarks/batch.py rate --submissions 200 --jobs 1 2
+python benchmarks/batch.py rate --submissions 40 --gpus 0,1 --jobs 2 4 --exercises gelu softmax
+python benchmarks/batch.py kills --submissions 200 --kills 50 [--child tests/batch_child.py]
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from environment import environment
+
+ROOT = Path(__file__).parent.parent
+CORPUS = ROOT / "tests/submissions"
+
+RUBRIC = """\
+schema: grader.rubric/1
+title: Benchmark
+seed: 1
+weights: {{aligned: 2, ragged: 3{speed}}}
+dtypes: [float32]
+cases: {{generated: 4, budget_s: 20, case_timeout_s: 5, shrink_s: 1}}
+exercises:
+{exercises}
+"""
+SPEED = "[{sizes: [[8192, 8192]], dtype: bfloat16, baseline: eager, floor: 2, target: 9}]"
+TIMED = {"gelu": SPEED, "softmax": SPEED, "row_sum": SPEED}
+
+
+def make_class(folder: Path, count: int, exercises: list[str]) -> None:
+    """Submissions that combine files of the corpus, the same ones each time."""
+    choose = random.Random(0)
+    for number in range(count):
+        (folder / f"s{number:03}").mkdir(parents=True)
+        for exercise in exercises:
+            source = choose.choice(sorted((CORPUS / exercise).glob("*.py")))
+            text = source.read_text() + f"\n# {number}\n"
+            (folder / f"s{number:03}/{exercise}.py").write_text(text)
+
+
+def command(work: Path, out: str, arguments: argparse.Namespace, jobs: int) -> list[str]:
+    """A `grader batch`, or the same with a fast child in place of `pytest grader`."""
+    if arguments.child is None:
+        return [sys.executable, "-P", "-m", "grader.cli", "batch", str(work / "class"), "--out", str(work / out),
+                "--rubric", str(work / "rubric.yaml"), "--gpus", arguments.gpus, "--jobs", str(jobs),
+                "--unsafe"]  # fmt: skip
+    program = (
+        "import sys; from pathlib import Path; from rich.console import Console\n"
+        "from grader.batch.run import Options, grade_class\n"
+        f"options = Options(Path({str(work / 'class')!r}), Path({str(work / out)!r}), Path({str(ROOT)!r}), "
+        f"Path({str(work / 'rubric.yaml')!r}), gpus='none', jobs={jobs}, unsafe=True, "
+        f"program=(sys.executable, {str(arguments.child.resolve())!r}, '--seconds', '0.1'))\n"
+        "sys.exit(grade_class(options, Console()))"
+    )
+    return [sys.executable, "-P", "-c", program]
+
+
+def start(words: list[str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as sink:
+        return subprocess.Popen(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=sink, stderr=sink)
+
+
+def timed(words: list[str], log: Path) -> tuple[float, list[int]]:
+    """Seconds, and the coordinator's memory in MiB, sampled over the run."""
+    begun = time.monotonic()
+    process = start(words, log)
+    memory = []
+    while process.poll() is None:
+        try:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            memory += [int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmRSS")]
+        except OSError:
+            break
+        time.sleep(0.5)
+    if process.wait() != 0:
+        raise SystemExit(f"grader batch failed, see {log}:\n{log.read_text()[-2000:]}")
+    return time.monotonic() - begun, memory
+
+
+def rate(work: Path, arguments: argparse.Namespace) -> dict[str, object]:
+    """Submissions a minute for each number of slots, the time of a second run, the coordinator's memory."""
+    runs = []
+    for jobs in arguments.jobs:
+        words = command(work, f"out-{jobs}", arguments, jobs)
+        seconds, memory = timed(words, work / f"log-{jobs}")
+        again, _ = timed(words, work / f"log-{jobs}")
+        quarter = max(1, len(memory) // 4)
+        run = {
+            "slots": jobs,
+            "seconds": round(seconds, 1),
+            "per_minute": round(60 * arguments.submissions / seconds, 2),
+            "second_run_s": round(again, 2),
+            "memory_mib": {"after a quarter": memory[quarter], "at the end": memory[-2], "most": max(memory)},
+        }
+        runs.append(run)
+        print(run, flush=True)
+    for run in runs[1:]:
+        share = run["per_minute"] / runs[0]["per_minute"] / (run["slots"] / runs[0]["slots"])
+        run["of_linear"] = round(share, 3)
+        print(f"{run['slots']} slots: {share:.2f} of {run['slots'] / runs[0]['slots']:g} × the rate of the first")
+    books = {(work / f"out-{jobs}/gradebook.csv").read_text() for jobs in arguments.jobs}
+    return {"runs": runs, "equal_books": len(books) == 1}
+
+
+def kills(work: Path, arguments: argparse.Namespace) -> dict[str, object]:
+    """Kill the coordinator with -9 at random moments, resume, and compare with an undisturbed run."""
+    jobs = arguments.jobs[0]
+    timed(command(work, "undisturbed", arguments, jobs), work / "log")
+    choose = random.Random(1)
+    done = 0
+    for number in range(arguments.kills):
+        log = work / f"log-{number}"
+        process = start(command(work, "killed", arguments, jobs), log)
+        if choose.random() < 0.8:  # while it grades; the others hit its start
+            while process.poll() is None and b"to grade" not in log.read_bytes():
+                time.sleep(0.02)
+            time.sleep(choose.uniform(0, 2 * arguments.submissions * arguments.child_s / jobs / arguments.kills))
+        else:
+            time.sleep(choose.uniform(0, arguments.start_s))
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            done += 1
+        process.wait()
+    with sqlite3.connect(work / "killed/ledger.sqlite") as ledger:
+        before = ledger.execute("SELECT count(*) FROM grades").fetchone()[0]
+    timed(command(work, "killed", arguments, jobs), work / "log")
+    with sqlite3.connect(work / "killed/ledger.sqlite") as ledger:
+        rows = ledger.execute("SELECT submission, exercise, key FROM grades").fetchall()
+    books = [list(csv.DictReader((work / out / "gradebook.csv").open())) for out in ("undisturbed", "killed")]
+    facts = {
+        "kills": done,
+        "graded_before_the_last_run": before,
+        "grades": len(rows),
+        "graded_exactly_once": len(set(rows)) == len(rows) == arguments.submissions * len(arguments.exercises),
+        "book_equals_undisturbed": books[0] == books[1],
+    }
+    print(facts)
+    return facts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("rate", "kills"))
+    parser.add_argument("--submissions", type=int, default=200)
+    parser.add_argument("--exercises", nargs="+", default=["gelu"])
+    parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--gpus", default="none")
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--start-s", type=float, default=4.0, help="how long a coordinator takes to start")
+    parser.add_argument("--child-s", type=float, default=0.5, help="how long a child takes, about")
+    parser.add_argument("--child", type=Path, help="a fast child in place of pytest grader")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    work = Path(tempfile.mkdtemp(prefix="grader-benchmark-"))
+    try:
+        make_class(work / "class", arguments.submissions, arguments.exercises)
+        blocks = [
+            f"  {name}: {{points: 10{'' if arguments.gpus == 'none' else ', speed: ' + TIMED[name]}}}"
+            for name in arguments.exercises
+        ]
+        (work / "rubric.yaml").write_text(
+            RUBRIC.format(exercises="\n".join(blocks), speed="" if arguments.gpus == "none" else ", speed: 4")
+        )
+        facts = {"rate": rate, "kills": kills}[arguments.what](work, arguments)
+    finally:
+        shutil.rmtree(work)
+    asked = {name: str(value) for name, value in vars(arguments).items() if name != "json"}
+    most_mib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+    record = {"environment": environment(), "asked": asked, "largest_process_mib": most_mib, **facts}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+    print(json.dumps(record, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""What a run knows of each submission besides its grades, kept beside the ledger so that the book can be written anew.
+
+Trusted side.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from ..errors import GraderError
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Who(_Model):
+    """A person, as the platform or the roster names them."""
+
+    name: str = ""
+    id: str = ""
+    email: str = ""
+    login: str = ""
+
+
+class Entry(_Model):
+    """One submission, or somebody of the roster without one (`submission` is "").
+
+    `keys` has the key in force per exercise; `problem` is why it can't be graded, `notes` what staff should know.
+    """
+
+    submission: str
+    people: tuple[Who, ...]
+    attempt: int = 0
+    submitted: str = ""
+    late: bool | None = None
+    problem: str = ""
+    notes: tuple[str, ...] = ()
+    keys: dict[str, str] = Field(default_factory=dict)
+
+
+class Class(_Model):
+    """Everything that the book needs besides the ledger. `refused`: what of the export belongs to no submission."""
+
+    version: str = Field(default="grader.class/1", alias="schema")
+    title: str
+    platform: str
+    exercises: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    refused: tuple[str, ...] = ()
+
+    def write(self, out: Path) -> None:
+        """Keep it in the output folder."""
+        replace_text(out / "class.json", self.model_dump_json(by_alias=True, indent=1))
+
+
+def load_class(out: Path) -> Class | None:
+    """What the last run left in the output folder, None before the first. Raises GraderError."""
+    path = out / "class.json"
+    try:
+        return TypeAdapter(Class).validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        raise GraderError(f"{path}: can't be read: {error}; remove it, and run grader batch again") from None
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all, and only where it changes."""
+    data = text.encode("utf-8", "replace")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and path.read_bytes() == data:
+        return
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,158 @@
+"""Writes the book: gradebook and flagged list as CSV, results and feedback per submission, the table on screen.
+
+Trusted side. Text of students is data here: control characters go, and no cell starts a formula.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..report.terminal import explain, scoreboard
+from ..result import Result
+from ..verdict import Status, Verdict
+from .book import Row
+from .entry import Class, Who, replace_text
+
+SHOWN_ROWS = 40
+# What a spreadsheet would take for the start of a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_DETAIL = 500  # characters of what only staff see; results/ID.json has all
+_TELL_STAFF = (Status.FORBIDDEN, Status.FALLBACK)
+
+
+def write_gradebook(out: Path, klass: Class, rows: Sequence[Row]) -> None:
+    """`gradebook.csv`: a line per person. Points of what is held back or not graded are left empty, never 0."""
+    heading = ["name", "id", "email", "login", "submission", "submitted", "late", *klass.exercises, "total", "gradable",
+               "maximum", "status", "notes"]  # fmt: skip
+    lines = []
+    for row in rows:
+        shown = row.status != "held"
+        for person in row.entry.people or (Who(),):
+            late = {True: "yes", False: "no", None: ""}[row.entry.late]
+            lines.append(
+                [person.name, person.id, person.email, person.login, row.entry.submission, row.entry.submitted, late,
+                 *(_points(row.points[name]) if shown else "" for name in klass.exercises),
+                 _points(row.total) if shown else "", _points(row.gradable), _points(row.maximum), row.status,
+                 "; ".join(row.notes)]
+            )  # fmt: skip
+    replace_text(out / "gradebook.csv", table(heading, lines))
+
+
+def write_submissions(out: Path, rows: Sequence[Row]) -> None:
+    """`results/ID.json` and `feedback/ID.txt` for each graded submission."""
+    for row in rows:
+        result = row.result
+        if result is None:
+            continue
+        name = row.entry.submission
+        replace_text(out / "results" / f"{name}.json", result.model_dump_json(by_alias=True, indent=1))
+        if row.status == "held":
+            (out / "feedback" / f"{name}.txt").unlink(missing_ok=True)
+        else:
+            replace_text(out / "feedback" / f"{name}.txt", feedback(result, row))
+
+
+def feedback(result: Result, row: Row) -> str:
+    """What a student gets: the scoreboard, then every failure with hint and command."""
+    text = scoreboard(result, color=False).strip("\n") + "\n"
+    for name, exercise in result.exercises.items():
+        for item in exercise.items:
+            if item.gradable and item.status is not Status.PASSED:
+                verdict = Verdict(item.status, item.message, item.hint, item.case, item.evidence)
+                title = f"{name} {item.check} {item.benchmark or item.dtype}"
+                text += f"\n{title}\n{explain(verdict, _command(item.reproduce))}\n"
+    changed = [note for note in row.notes if note.startswith("override")]
+    return text + "".join(f"\n{note}\n" for note in changed)
+
+
+def _command(reproduce: str) -> str:
+    """The command as a student types it, in their own checkout: without the paths of this machine."""
+    words = shlex.split(reproduce)
+    for option in ("--submission", "--rubric"):
+        if option in words:
+            del words[words.index(option) : words.index(option) + 2]
+    return shlex.join(words)
+
+
+def flags(klass: Class, rows: Sequence[Row]) -> list[list[str]]:
+    """What staff should look at: submission, kind and detail of each."""
+    found = [["", "refused", reason] for reason in klass.refused]
+    for row in rows:
+        name = row.entry.submission or str(row.entry.people[0].name or row.entry.people[0].id)
+        if row.status != "graded":
+            found.append([name, row.status, "; ".join(row.notes)])
+        elif row.entry.notes:
+            found.append([name, "note", "; ".join(row.entry.notes)])
+        result = row.result
+        for exercise, graded in result.exercises.items() if result else ():
+            for item in graded.items:
+                where = f"{exercise} {item.check} {item.benchmark or item.dtype}"
+                if item.status in _TELL_STAFF:
+                    found.append([name, str(item.status), f"{where}: {item.message}"])
+                if item.staff:
+                    found.append([name, "suspicious", f"{where}: {json.dumps(item.staff, default=str)[:_DETAIL]}"])
+                if item.evidence.get("borderline"):
+                    found.append([name, "borderline", f"{where}: {item.message}"])
+    return found
+
+
+def write_flags(out: Path, found: Sequence[Sequence[str]]) -> None:
+    """`flagged.csv`."""
+    replace_text(out / "flagged.csv", table(["submission", "what", "detail"], found))
+
+
+def show(console: Console, klass: Class, rows: Sequence[Row]) -> None:
+    """The gradebook on screen, or its start where the class is large."""
+    view = Table(title=Text(klass.title), title_justify="left")
+    view.add_column("submission", max_width=20)
+    for name in klass.exercises:
+        view.add_column(name.replace("_", " "), justify="right")
+    for name in ("total", "of"):
+        view.add_column(name, justify="right", no_wrap=True)
+    view.add_column("status", min_width=6)
+    for row in rows[:SHOWN_ROWS]:
+        name = row.entry.submission or ", ".join(str(person.name or person.id) for person in row.entry.people)
+        cells = [_points(row.points[name]) for name in klass.exercises]
+        view.add_row(*map(_plain, [name, *cells, _points(row.total), _points(row.gradable), row.status]))
+    console.print(view)
+    if len(rows) > SHOWN_ROWS:
+        console.print(f"… and {len(rows) - SHOWN_ROWS} more in gradebook.csv")
+
+
+def table(heading: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Lines as CSV, harmless to spreadsheets."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(heading)
+    writer.writerows([_cell(cell) for cell in line] for line in lines)
+    return buffer.getvalue()
+
+
+def _cell(text: str) -> str:
+    plain = "".join(c if c.isprintable() else " " for c in text)
+    return f"'{plain}" if plain.startswith(_FORMULA) and not _is_number(plain) else plain
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(text: str) -> Text:
+    return Text("".join(c if c.isprintable() else " " for c in text))
+
+
+def _points(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")

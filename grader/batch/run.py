@@ -1,0 +1,340 @@
+"""`grader batch` from end to end: take in, find out what is not graded yet, grade that, write the book. Trusted side.
+
+Everything that takes time is kept in the ledger as soon as it is known; the rest can be made again from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import fnmatch
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from ..errors import GraderError, HandinError
+from ..items import items_of
+from ..result import Result, TotalsResult
+from ..rubric import LoadedRubric, load_rubric
+from . import book, gradebook, isolation, leaderboard, roster, staging, statistics
+from .entry import Class, Entry, Who, load_class, replace_text
+from .intake import TakenIn, take_in
+from .intake.handed import Person
+from .keys import Key, Keys
+from .ledger import Grade, Ledger
+from .progress import Shown
+from .schedule import Event, Schedule
+from .similarity import compare_class
+from .slots import PYTEST_GRADER, ChildSlot, Grader, Job, cpu_slots, find_gpus, gpu_slots
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `grader batch` was asked for."""
+
+    submissions: Path
+    out: Path
+    root: Path
+    rubric: Path
+    kind: str | None = None
+    attempt: int | None = None
+    due: str | None = None
+    roster: Path | None = None
+    leaderboard: Path | None = None
+    ledger: str | None = None
+    jobs: int | None = None
+    gpus: str = "auto"
+    timeout_s: float = 3600.0
+    exercises: Sequence[str] = ()
+    only: Sequence[str] = ()
+    seed: int | None = None
+    unsafe: bool = False
+    dry_run: bool = False
+    program: tuple[str, ...] = PYTEST_GRADER
+
+
+@dataclass
+class _Submission:
+    """A submission on its way: where its files are, and the key of each exercise."""
+
+    folder: Path
+    keys: Mapping[str, Key] = field(default_factory=dict)
+
+
+def grade_class(options: Options, console: Console) -> int:
+    """Grade what is not graded yet and write the book: 0 when all is graded, else 1. Raises GraderError."""
+    loaded = load_rubric(options.rubric)
+    exercises = list(dict.fromkeys(item.exercise for item in items_of(loaded.rubric, options.exercises)))
+    gpus, device = find_gpus(options.gpus)
+    isolated = isolation.child_options(unsafe=options.unsafe, gpu=bool(gpus))
+    people = roster.load_roster(options.roster) if options.roster else None
+    participants = leaderboard.load_participants(options.leaderboard) if options.leaderboard else {}
+    with _alone(options.out), tempfile.TemporaryDirectory(prefix=".work-", dir=options.out) as scratch:
+        ledger = open_ledger(options.out, options.ledger)
+        hidden = options.seed if options.seed is not None else ledger.hidden_seed()
+        seed = loaded.rubric.seed if hidden is None else hidden
+        grader = Grader(options.root, loaded.path.resolve(), seed, options.timeout_s, isolated, options.program)
+        slots = gpu_slots(grader, gpus, options.jobs) if gpus else cpu_slots(grader, options.jobs)
+        (Path(scratch) / "intake").mkdir()
+        taken = take_in(options.submissions, Path(scratch) / "intake", kind=options.kind, attempt=options.attempt,
+                        due=options.due)  # fmt: skip
+        staged = Path(scratch) / "submissions" if options.dry_run else options.out / "submissions"
+        klass, found = _stage(taken, loaded, exercises, Keys(loaded.rubric, seed, device, options.root), staged, people)
+        _say_taken(console, taken, klass)
+        before = load_class(options.out)
+        if not options.dry_run:
+            klass.write(options.out)
+            ledger.add_run(hidden, loaded.sha256, device)
+        jobs = _jobs(found, ledger, options)
+        _say_plan(console, jobs, found, ledger, slots)
+        left = _grade(jobs, slots, found, ledger, console, options)
+        rows = book.read_book(klass, ledger)
+        if options.dry_run:
+            _say_moves(console, book.read_book(before, ledger) if before else [], rows)
+            return 0
+        write_book(options.out, klass, rows, participants)
+        gradebook.show(console, klass, rows)
+        compared = _compare(options, loaded, klass, found)
+        facts = {"seed": seed, "hidden": hidden is not None, "rubric_sha256": loaded.sha256, "device": device}
+        replace_text(options.out / "run.json", _json({**facts, "compared": compared}))
+        told = " (hidden until now)" if hidden is not None else ""
+        console.print(f"seed {seed}{told}: `pytest grader --seed {seed}` draws the same cases", soft_wrap=True)
+        console.print(f"files: {options.out}", soft_wrap=True)
+        if left:
+            console.print(f"no slot is left: {len(left)} submissions are not graded; run the same command again")
+        wanting = [row for row in rows if row.status in ("grader fault", "not graded yet")
+                   and _selected(row.entry.submission, options)]  # fmt: skip
+        return 1 if left or wanting else 0
+
+
+def write_book(out: Path, klass: Class, rows: Sequence[book.Row], participants: Mapping[str, str]) -> None:
+    """Write everything that comes from the ledger."""
+    gradebook.write_submissions(out, rows)
+    gradebook.write_gradebook(out, klass, rows)
+    gradebook.write_flags(out, gradebook.flags(klass, rows))
+    facts = statistics.of_class([row for row in rows if row.entry.submission])
+    replace_text(out / "statistics.json", _json(facts))
+    replace_text(out / "statistics.txt", statistics.as_text(facts))
+    if participants:
+        lines = leaderboard.ranking(rows, participants)
+        replace_text(out / "leaderboard.csv", gradebook.table(["benchmark", "rank", "pseudonym", "speedup"], lines))
+
+
+def open_ledger(out: Path, url: str | None) -> Ledger:
+    """The ledger of an output folder."""
+    return Ledger(url) if url else Ledger.in_file(out / "ledger.sqlite")
+
+
+@contextlib.contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Keep a second coordinator off the output folder."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with (out / ".lock").open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise GraderError(
+                    f"--out {out}: another grader batch is at work there; wait for it, or end it"
+                ) from None
+            for left in out.glob(".work-*"):  # of a run that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            yield
+    except OSError as error:
+        raise GraderError(f"{error.filename or out}: {error.strerror or error}") from None
+
+
+def _stage(
+    taken: TakenIn,
+    loaded: LoadedRubric,
+    exercises: Sequence[str],
+    keys: Keys,
+    into: Path,
+    people: Sequence[Person] | None,
+) -> tuple[Class, dict[str, _Submission]]:
+    """Copy the exercise files of every submission, and say what each one's grade depends on."""
+    files = {name: loaded.rubric.file_of(name) for name in loaded.rubric.exercises}
+    found: dict[str, _Submission] = {}
+    entries: dict[str, Entry] = {}
+    for name, handed in taken.submissions.items():
+        entry = Entry(submission=name, people=tuple(Who(**vars(one)) for one in handed.people), attempt=handed.attempt,
+                      submitted=handed.submitted, late=handed.late, notes=handed.notes)  # fmt: skip
+        try:
+            sources = staging.collect(handed, files)
+        except HandinError as error:
+            entries[name] = entry.model_copy(update={"problem": str(error)})
+            shutil.rmtree(into / name, ignore_errors=True)
+            continue
+        staging.write(sources, into / name)
+        of_exercises = {exercise: keys.of(exercise, sources) for exercise in exercises}
+        found[name] = _Submission(into / name, of_exercises)
+        notes = entry.notes if sources else (*entry.notes, "has none of the exercise files")
+        entries[name] = entry.model_copy(
+            update={"notes": notes, "keys": {exercise: key.sha256 for exercise, key in of_exercises.items()}}
+        )
+    klass = Class(title=loaded.rubric.title, platform=taken.kind, exercises=tuple(exercises), refused=taken.refused,
+                  entries=tuple(_joined(entries, people)))  # fmt: skip
+    return klass, found
+
+
+def _joined(entries: Mapping[str, Entry], people: Sequence[Person] | None) -> Iterator[Entry]:
+    """With a roster: everybody of it in its order, a group's submission once, then what matches nobody."""
+    if people is None:
+        yield from entries.values()
+        return
+    joined = roster.join(people, {name: [Person(**who.model_dump()) for who in entry.people]
+                                  for name, entry in entries.items()})  # fmt: skip
+    members: dict[str, list[Who]] = {}
+    for person, submission in joined.students:
+        if submission is not None:
+            members.setdefault(submission, []).append(Who(**vars(person)))
+    strangers: dict[str, list[Who]] = {}
+    for person, submission in joined.strangers:
+        strangers.setdefault(submission, []).append(Who(**vars(person)))
+    given = set()
+    for person, submission in joined.students:
+        if submission is None:
+            yield Entry(submission="", people=(Who(**vars(person)),))
+        elif submission not in given:
+            given.add(submission)
+            yield _with_strangers(entries[submission], members[submission], strangers.get(submission, []))
+    for name, entry in entries.items():
+        if name not in given:
+            yield _with_strangers(entry, [], strangers.get(name, []))
+
+
+def _with_strangers(entry: Entry, members: Sequence[Who], strangers: Sequence[Who]) -> Entry:
+    notes = [f"{one.name or one.login or one.email or one.id} is not on the roster" for one in strangers]
+    return entry.model_copy(update={"people": (*members, *strangers), "notes": (*entry.notes, *notes)})
+
+
+def _selected(submission: str, options: Options) -> bool:
+    return not options.only or any(fnmatch.fnmatchcase(submission, pattern) for pattern in options.only)
+
+
+def _jobs(found: Mapping[str, _Submission], ledger: Ledger, options: Options) -> list[Job]:
+    """What the ledger has no grade for."""
+    known = ledger.keys()
+    jobs = []
+    for name, submission in found.items():
+        if not _selected(name, options):
+            continue
+        missing = tuple(
+            exercise for exercise, key in submission.keys.items() if (name, exercise, key.sha256) not in known
+        )
+        if missing:
+            jobs.append(Job(name, submission.folder.resolve(), missing))
+    return jobs
+
+
+def _grade(
+    jobs: Sequence[Job], slots: Sequence[ChildSlot], found: Mapping[str, _Submission], ledger: Ledger, console: Console,
+    options: Options,
+) -> list[Job]:  # fmt: skip
+    if not jobs:
+        return []
+    with Shown(console, len(jobs), "grading") as shown:
+
+        def tell(event: Event) -> None:
+            if event.kind == "ended" and event.job is not None and event.outcome is not None:
+                result = event.outcome.result
+                if result is None:
+                    ledger.add_fault(event.job.submission, event.job.exercises, event.slot, event.outcome.fault)
+                else:
+                    isolation.accept(result, unsafe=options.unsafe)
+                    ledger.record(_grades(event.job, result, found[event.job.submission].keys, event.slot))
+            shown.tell(event)
+
+        return Schedule(jobs, slots).run(tell)
+
+
+def _grades(job: Job, result: Result, keys: Mapping[str, Key], slot: str) -> Iterator[Grade]:
+    """A grade per exercise, each with a result of its own."""
+    for name in job.exercises:
+        items = result.exercises[name].items
+        totals = TotalsResult(
+            earned=sum(item.points for item in items),
+            gradable=sum(item.max_points for item in items if item.gradable),
+            maximum=sum(item.max_points for item in items),
+        )
+        files = {one: digest for one, digest in result.submission.files.items() if one == name}
+        part = result.model_copy(
+            update={"submission": result.submission.model_copy(update={"files": files}),
+                    "exercises": {name: result.exercises[name]}, "totals": totals}
+        )  # fmt: skip
+        yield Grade(job.submission, name, keys[name].sha256, dict(keys[name].parts), totals.earned, totals.gradable,
+                    totals.maximum, part.model_dump_json(by_alias=True), slot)  # fmt: skip
+
+
+def _compare(options: Options, loaded: LoadedRubric, klass: Class, found: Mapping[str, _Submission]) -> str:
+    """Write `similarity.csv` where it is not of these files; gives what it is of."""
+    digest = hashlib.sha256(
+        _json([[name, one.keys[klass.exercises[0]].parts["files"]] for name, one in found.items()]).encode()
+    ).hexdigest()
+    target, last = options.out / "similarity.csv", options.out / "run.json"
+    if target.exists() and last.exists() and json.loads(last.read_text()).get("compared") == digest:
+        return digest
+    files = {name: loaded.rubric.file_of(name) for name in klass.exercises}
+    lines = compare_class(options.out, list(found), files, options.root / "student")
+    replace_text(target, gradebook.table(["exercise", "submission", "other", "share"], lines))
+    return digest
+
+
+def _say_taken(console: Console, taken: TakenIn, klass: Class) -> None:
+    entries = [entry for entry in klass.entries if entry.submission]
+    console.print(f"{len(entries)} submissions ({taken.kind})" + (
+        f", {taken.passed_over} earlier or later attempts passed over" if taken.passed_over else ""))  # fmt: skip
+    for entry in entries:
+        if entry.problem:
+            console.print(f"refused: {entry.submission}: {entry.problem}", markup=False, soft_wrap=True)
+    for reason in klass.refused:
+        console.print(f"not unpacked: {reason}", markup=False, soft_wrap=True)
+    nobody = [entry for entry in klass.entries if not entry.submission]
+    if nobody:
+        names = ", ".join(one.people[0].name or one.people[0].id for one in nobody)
+        console.print(f"no submission from {len(nobody)} of the roster: {names}", markup=False, soft_wrap=True)
+    for entry in entries:
+        for note in entry.notes:
+            console.print(f"{entry.submission}: {note}", markup=False, soft_wrap=True)
+
+
+def _say_plan(
+    console: Console, jobs: Sequence[Job], found: Mapping[str, _Submission], ledger: Ledger, slots: Sequence[ChildSlot]
+) -> None:
+    """How much there is to grade, and for what was graded before, why again."""
+    if not jobs:
+        console.print("nothing has changed since it was graded")
+        return
+    last = ledger.last_parts()
+    reasons: Counter[str] = Counter()
+    for job in jobs:
+        for exercise in job.exercises:
+            old = last.get((job.submission, exercise))
+            reasons["new" if old is None else " and ".join(found[job.submission].keys[exercise].changes(old))] += 1
+    why = ", ".join(f"{count} {reason}{' changed' if reason != 'new' else ''}" for reason, count in reasons.items())
+    console.print(f"{len(jobs)} submissions to grade ({why}) on {', '.join(slot.name for slot in slots)}")
+
+
+def _say_moves(console: Console, before: Sequence[book.Row], after: Sequence[book.Row]) -> None:
+    moved = book.moves(before, after)
+    for submission, by in sorted(moved, key=lambda one: one[1]):
+        console.print(f"{submission}: {by:+.2f}", markup=False)
+    span = f", {min(by for _, by in moved):+.1f} … {max(by for _, by in moved):+.1f}" if moved else ""
+    console.print(f"this change moves {len(moved)} students' submissions{span}; the book is as it was")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def author() -> str:
+    """Who is at the keyboard, as far as the system knows."""
+    return os.environ.get("USER") or os.environ.get("LOGNAME") or str(os.getuid())
