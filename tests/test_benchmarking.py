@@ -10,11 +10,15 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+import triton
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 import reference
 from grader import harness as judging
+from grader import planted
 from grader.errors import RubricError, SelectionError
 from grader.grading import Grading, Selection
 from grader.machine import Machine
@@ -23,7 +27,7 @@ from grader.rubric import Limits, load_rubric
 from grader.simulation import NOT_READY, NOT_RECORDED, SimulatedDevice, Step
 from grader.submission import Submission
 from grader.verdict import Status, Verdict
-from reference.benchmarking import EXERCISE
+from reference.benchmarking import EXERCISE, KERNELS, TUNING
 from reference.harness import HARNESS_CHECKS, Call, HarnessCase, Kernel
 from tests.corpus import FOLDER, ROOT, Entry, entries, rubric_for
 
@@ -315,3 +319,12 @@ def test_only_exercises_in_writing_kernels_are_loaded_as_such():
     assert "benchmarking" not in reference.kernel_exercise_ids()
     with pytest.raises(KeyError, match="no exercise in writing kernels"):
         reference.load("benchmarking")
+
+
+@pytest.mark.parametrize("name", sorted({*KERNELS, TUNING}))
+def test_a_gpus_compiler_takes_the_planted_kernels(name):
+    """Annotations once made it look for `Any` among the globals that a kernel may use."""
+    source = ASTSource(planted._KERNELS[name], {"time_ns": "i32"}, {})
+    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 1})
+    assert compiled.metadata.name == name
+    assert compiled.asm["ptx"].count("%globaltimer") >= 2

@@ -1,4 +1,4 @@
-from timeit import default_timer as timer
+from time import perf_counter as timer
 
 import numpy as np
 import torch
