@@ -22,9 +22,9 @@ from triton.runtime.jit import JITFunction
 import reference
 from grader import hardware
 from grader.cli_input import known_exercises
-from grader.grading import default_root
 from grader.inspection import Inspector
 from grader.items import benchmark_case
+from grader.judging import default_root
 from grader.machine import Machine
 from grader.rubric import load_rubric
 from grader.submission import Submission

@@ -19,7 +19,7 @@ from .batch.commands import batch, override
 from .cli_inspect import inspect
 from .cli_profile import profile
 from .errors import GraderError, InfrastructureError
-from .grading import default_root
+from .judging import default_root
 from .rubric import Limits, load_rubric
 from .sandbox import LEVELS, Choice, Sandbox, attempt, choose, group_problem, machine_facts
 from .zygote import Zygote

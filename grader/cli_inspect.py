@@ -10,7 +10,7 @@ from rich.console import Console
 
 from . import hardware, inspection
 from .cli_input import WIDTH, check_folder_of, errors_end_the_command, known_exercises
-from .grading import default_root
+from .judging import default_root
 from .machine import Machine
 from .report.inspection import show
 from .rubric import load_rubric

@@ -17,7 +17,7 @@ import reference
 from . import hardware, profiler
 from . import sweep as sweeping
 from .cli_input import WIDTH, check_folder_of, errors_end_the_command, known_exercises
-from .grading import default_root
+from .judging import default_root
 from .players import STUDENT
 from .profiling import Tool, no_gpu
 from .report.profile import show_kernels, show_roofline, show_sweep

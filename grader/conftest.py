@@ -10,8 +10,9 @@ import pytest
 
 from grader.control import seed_from
 from grader.errors import GraderError, SelectionError
-from grader.grading import Grading, Selection, default_root
+from grader.grading import Grading
 from grader.items import Item
+from grader.judging import Selection, default_root
 from grader.machine import Machine
 from grader.report import terminal
 from grader.report.attachments import folder_of, save

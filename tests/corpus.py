@@ -9,7 +9,8 @@ from pathlib import Path
 import yaml
 
 import reference
-from grader.grading import Grading, Selection
+from grader.grading import Grading
+from grader.judging import Selection
 from grader.machine import Machine
 from grader.rubric import Cases, LoadedRubric, Rubric, SourceRules, load_rubric
 from grader.submission import Submission

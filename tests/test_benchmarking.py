@@ -20,7 +20,8 @@ import reference
 from grader import harness as judging
 from grader import planted
 from grader.errors import RubricError, SelectionError
-from grader.grading import Grading, Selection
+from grader.grading import Grading
+from grader.judging import Selection
 from grader.machine import Machine
 from grader.report.terminal import scoreboard
 from grader.rubric import Limits, load_rubric

@@ -14,8 +14,9 @@ import reference
 from grader.diagnosis.causes import find_cause
 from grader.diagnosis.observation import Looks
 from grader.explain import explain
-from grader.grading import Grading, Selection
+from grader.grading import Grading
 from grader.judge import Caller, Target
+from grader.judging import Selection
 from grader.machine import Machine
 from grader.report import terminal
 from grader.rubric import Limits

@@ -11,7 +11,8 @@ import reference
 from grader.arena import logical_inputs
 from grader.compare import compare
 from grader.expected import expected_outputs
-from grader.grading import Grading, Selection
+from grader.grading import Grading
+from grader.judging import Selection
 from grader.machine import Machine
 from grader.rubric import Limits, load_rubric
 from grader.submission import Submission

@@ -45,7 +45,7 @@ def batch(
         console.width = WIDTH
     try:
         _require()
-        from ..grading import default_root
+        from ..judging import default_root
         from .run import Options, grade_class
 
         root = default_root()

@@ -14,8 +14,9 @@ import pytest
 import reference
 from grader import profiler, profiling, sweep
 from grader.errors import SelectionError
-from grader.grading import Grading, Selection, _timed_case
+from grader.grading import Grading
 from grader.hardware import GPUS
+from grader.judging import Selection, timed_case
 from grader.machine import Machine
 from grader.players import baseline_sources, range_name
 from grader.profiling import ProfilingError, Tool
@@ -229,8 +230,8 @@ def test_a_timed_item_names_the_command_that_profiles_it():
     selection = Selection(["softmax"], command=["pytest", "grader", "--submission", "some where"])
     grading = Grading(LOADED, Submission(ROOT / "reference/solutions"), Machine(RUBRIC.limits, "cpu"), selection)
     item = [item for item in grading.items if item.check == "speed"][-1]
-    label = range_name(_timed_case(item), "student")
-    command = shlex.split(grading._profile_command(item, f"grader@{label}/"))
+    label = range_name(timed_case(item), "student")
+    command = shlex.split(grading._judging._profile_command(item, f"grader@{label}/"))
     assert command[:4] == ["ncu", "--nvtx", "--nvtx-include", f"grader@{label}/"]
     graded = command[command.index("pytest") :]
     assert graded[:4] == ["pytest", "grader", "--submission", "some where"]

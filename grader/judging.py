@@ -1,0 +1,208 @@
+"""How one item is judged: which worker, which cases, which check. Trusted side."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import reference
+from reference.exercise import Case, Exercise
+from reference.harness import Harness, HarnessCase
+
+from .compiles import judge_compiles
+from .explain import EXPLAINED, explain
+from .fused import judge_fused
+from .harness import HarnessTarget, judge_harness
+from .items import Item, Rounds, benchmark_case
+from .judge import Caller, Target
+from .machine import Machine
+from .policy import check_sources
+from .report.script import debug_script
+from .rubric import Rubric
+from .search import Outcome, Search
+from .silenced import judge_silenced
+from .submission import Submission
+from .verdict import Status, Verdict
+
+COMPILER_S = 20.0
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to grade of a rubric, and how: from the command line."""
+
+    exercises: Sequence[str] = ()
+    seed: int | None = None
+    reproduce: str | None = None
+    command: Sequence[str] = ("pytest", "grader")
+    attachments: Path = Path("result-files")  # the folder of pictures and scripts, beside the result
+
+
+class Judging:
+    """Judges the items of one submission with the workers of a machine."""
+
+    def __init__(self, rubric: Rubric, submission: Submission, machine: Machine, items: Sequence[Item], seed: int,
+                 case: Case | HarnessCase | None, selection: Selection) -> None:  # fmt: skip
+        """With `case`, that one alone. Raises SubmissionError where a file can't be read."""
+        self.rubric = rubric
+        self.submission = submission
+        self.seed = seed
+        self.case = case
+        self._machine = machine
+        self._items = items
+        self._command = selection.command
+        self._attachments = selection.attachments
+        exercises = {item.exercise for item in items}
+        self._sources = {name: submission.sources(rubric.file_of(name)) for name in exercises}
+        self._found_in = {name: check_sources(sources, rubric.source_rules) for name, sources in self._sources.items()}
+
+    def is_timed(self, item: Item) -> bool:
+        """Whether nothing else may run on the GPU meanwhile."""
+        measures = isinstance(reference.find(item.exercise), Harness)
+        return item.check == "speed" or (measures and self._machine.has_gpu)
+
+    def outcome(self, item: Item, rounds: Rounds | None, missing: Sequence[str]) -> Outcome:
+        """Judge an item; `missing` are the checks that have to pass before it is timed. Raises InfrastructureError."""
+        found_in = self._found_in[item.exercise]
+        outcome = self._outcome(item, rounds, missing)
+        return replace(outcome, verdict=replace(outcome.verdict, staff={**found_in.staff, **outcome.verdict.staff}))
+
+    def _outcome(self, item: Item, rounds: Rounds | None, missing: Sequence[str]) -> Outcome:
+        exercise = reference.find(item.exercise)
+        timed = item.check == "speed"
+        if timed and (self._machine.gpu is None or rounds is None):
+            return Outcome(Verdict(Status.NOT_MEASURED, "speed is measured on a GPU only"), 0, cut_short=False)
+        if (forbidden := self._found_in[item.exercise].verdict()) is not None:
+            return Outcome(forbidden, 0, cut_short=False)
+        if isinstance(exercise, Harness):
+            return self._measuring(item, exercise)
+        if timed and rounds is not None:
+            if missing:
+                why = f"not timed: {' and '.join(missing)} must pass in {item.dtype} first"
+                return Outcome(Verdict(Status.TOO_SLOW, why), 0, cut_short=False)
+            return Outcome(self._speed(item, exercise, rounds), 0, cut_short=False)
+        on_host = item.check in ("compiles", "fused")
+        with (
+            self._machine.shared(on_host=on_host),
+            Caller(
+                self._machine.interpreter if on_host else self._machine.values,
+                self._target(exercise, "cpu" if on_host else self._machine.torch_device),
+            ) as caller,
+        ):
+            outcome = self._outcome_of_calls(item, exercise, caller)
+        return replace(outcome, verdict=replace(outcome.verdict, staff=caller.staff))
+
+    def _outcome_of_calls(self, item: Item, exercise: Exercise, caller: Caller) -> Outcome:
+        def verdict_on(case: Case) -> Verdict:
+            return caller.judge(case, self.rubric.tolerance_for(case))
+
+        listed = [
+            Case(item.exercise, item.check, item.dtype, inputs.tensors, inputs.seed, inputs.options)
+            for inputs in exercise.edge_cases(item.check)
+        ]
+        cases = [self.case] if isinstance(self.case, Case) else listed
+        if item.check == "compiles":
+            return judge_compiles(caller, cases, self.rubric.targets_of(item.exercise))
+        if item.check == "fused":
+            outcome = judge_fused(verdict_on, exercise, cases, self.rubric.exercises[item.exercise].fused)
+        elif isinstance(self.case, Case):
+            outcome = Outcome(verdict_on(self.case), 1, cut_short=False)
+        else:
+            outcome = Search(verdict_on, exercise, item.check, item.dtype, self.rubric.cases, self.seed).run()
+        if outcome.verdict.passed:
+            silenced = self._silenced(exercise, caller, cases)
+            return outcome if silenced is None else replace(outcome, verdict=silenced)
+        verdict = explain(caller, outcome.verdict, self.rubric.tolerance_for)
+        return replace(outcome, verdict=self._with_script(item, verdict))
+
+    def _silenced(self, exercise: Exercise, caller: Caller, cases: Sequence[Case]) -> Verdict | None:
+        """The verdict on a submission whose results are right without kernels. Only the interpreter can hold them."""
+        if caller.target.device != "cpu":
+            with Caller(self._machine.interpreter, self._target(exercise, "cpu")) as on_host:
+                return self._silenced(exercise, on_host, cases)
+        return judge_silenced(
+            lambda case: caller.judge(case, self.rubric.tolerance_for(case), silenced=True), cases, self.seed
+        )
+
+    def _measuring(self, item: Item, harness: Harness) -> Outcome:
+        file = self.rubric.file_of(harness.id)
+        target = HarnessTarget(harness, self._sources[harness.id], file, self.rubric.within_of(harness.id),
+                               self.rubric.cases.case_timeout_s, real=self._machine.has_gpu)  # fmt: skip
+        listed = harness.cases(item.check, self.seed)
+        cases = [self.case] if isinstance(self.case, HarnessCase) else listed
+        with self._machine.alone() if target.real else nullcontext():
+            return judge_harness(self._machine.values, target, cases)
+
+    def _with_script(self, item: Item, verdict: Verdict) -> Verdict:
+        """The verdict with a script that calls the submission on its case, for failures that one call shows."""
+        file = self.submission.find(self.rubric.file_of(item.exercise))
+        if verdict.status not in (*EXPLAINED, Status.RAISED) or not verdict.case or file is None:
+            return verdict
+        script = debug_script(
+            verdict, self.rubric.tolerance_for(Case.parse(verdict.case)), file.resolve(),
+            self.rubric.entry_of(item.exercise), default_root(), script=self.path(item, "py"),
+            tf32=self.rubric.tf32_of(item.exercise),
+        )  # fmt: skip
+        return replace(verdict, attachments={**verdict.attachments, "py": script})
+
+    def path(self, item: Item, suffix: str) -> Path:
+        """Where an item's attachment goes."""
+        return self._attachments / f"{item}.{suffix}"
+
+    def _target(self, exercise: Exercise, device: str) -> Target:
+        return Target(
+            exercise,
+            self._sources[exercise.id],
+            self.rubric.file_of(exercise.id),
+            self.rubric.entry_of(exercise.id),
+            tf32=self.rubric.tf32_of(exercise.id),
+            # On a GPU the compiler runs within the call, and again for a shape that it specialises for.
+            case_timeout_s=self.rubric.cases.case_timeout_s + (COMPILER_S if device == "cuda" else 0.0),
+            device=device,
+        )
+
+    def _speed(self, item: Item, exercise: Exercise, rounds: Rounds) -> Verdict:
+        machine = self._machine
+        assert machine.gpu is not None
+        assert machine.baseline is not None
+        from .speed import SpeedRun, judge_speed
+
+        assert item.benchmark is not None
+        case = timed_case(item)
+        with machine.alone():
+            device = machine.device
+            thresholds = item.benchmark.thresholds(device.name)
+            run = SpeedRun(
+                case, item.benchmark.baseline, thresholds.floor, thresholds.target, self.rubric.tolerance_for(case)
+            )
+            target = self._target(exercise, "cuda")
+            peers = machine.peers(self.timed_cases())
+            verdict = judge_speed(machine.gpu, machine.baseline, target, run, device, peers, self.seed, rounds)
+        if "nvtx_range" in verdict.evidence:
+            verdict.evidence["profile"] = self._profile_command(item, verdict.evidence["nvtx_range"])
+        return verdict
+
+    def _profile_command(self, item: Item, nvtx_range: str) -> str:
+        """The command that shows one timed launch of an item, as it is graded, to Nsight Compute."""
+        # ncu follows a process that is started, not one that is forked.
+        graded = [*self._command, "--exercise", item.exercise, "--spawn-workers", "-k", "speed"]
+        options = ["--clock-control", "none", "--target-processes", "all", "--launch-count", "1"]
+        return shlex.join(["ncu", "--nvtx", "--nvtx-include", nvtx_range, *options, *graded])
+
+    def timed_cases(self) -> list[Case]:
+        """The cases of all items that are timed here."""
+        return [timed_case(item) for item in self._items if item.benchmark is not None and self._machine.has_gpu]
+
+
+def timed_case(item: Item) -> Case:
+    """The case of an item that is timed."""
+    assert item.benchmark is not None
+    return benchmark_case(reference.load(item.exercise), item.benchmark)
+
+
+def default_root() -> Path:
+    """The folder that holds `grader/`, `student/` and `rubric.yaml`."""
+    return Path(__file__).parent.parent
