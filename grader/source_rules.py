@@ -32,7 +32,7 @@ SUSPICIONS = ("fallback-in-except", "tensor-subclass")
 HARMLESS = frozenset((
     "__future__", "abc", "bisect", "cmath", "collections", "contextlib", "copy", "dataclasses", "decimal",
     "enum", "fractions", "functools", "heapq", "itertools", "json", "math", "numbers", "operator", "random",
-    "re", "statistics", "string", "textwrap", "time", "types", "typing", "typing_extensions", "warnings",
+    "re", "statistics", "string", "textwrap", "time", "timeit", "types", "typing", "typing_extensions", "warnings",
 ))  # fmt: skip
 # Reached through a module that may be imported (`dataclasses.sys`), these are as good as imported.
 _SMUGGLED = frozenset((
