@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from . import launch
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Register the options."""
@@ -34,3 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where kernels run")
     group.addoption("--control", type=int, metavar="FD", help="for grader batch: a pipe that the seed comes through")
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Launch a worker process before grader/conftest.py is imported, as both import torch for seconds."""
+    options = early_config.known_args_namespace
+    here = Path(__file__).parent
+    grades = any(Path(arg).resolve().is_relative_to(here) for arg in args if not arg.startswith("-"))
+    if grades and options.sandbox == "L0" and not (options.collectonly or options.help or options.version):
+        launch.start_early()

@@ -6,26 +6,23 @@ It is started on first use, and again when it has died; one that can't be kept a
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import threading
 import time
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
-from . import protocol
+from . import launch, protocol
 from .arena import Arena, HostMemory, Memory
 from .cgroup import Cgroup
 from .errors import InfrastructureError
 from .home import Home
+from .launch import Mode
 from .rubric import Limits
 from .runner import Worker
-from .sandbox import Sandbox, first_uid, protect_judge, uid_of
-
-Mode = Literal["interpreter", "gpu"]
+from .sandbox import Sandbox, first_uid, uid_of
 
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
@@ -35,11 +32,9 @@ ARENA_BYTES = 64 << 20
 FILE_BYTES = 256 << 20
 # CUDA's own bookkeeping counts as the process's data.
 GPU_EXTRA_MEMORY_MIB = 12 << 10
-# What CUDA and its compilers look up; everything else of the judge's environment stays with the judge.
-GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME", "LD_LIBRARY_PATH", "CC")
 # Beyond what workers may use: the zygote itself, and how many workers there may be at a time.
 ZYGOTE_BYTES = 1 << 30
-MOST_WORKERS = 4
+MOST_WORKERS = 8
 
 
 class Zygote:
@@ -63,59 +58,28 @@ class Zygote:
         self._workers = 0
         self._lost = 0
         self._closed = False
+        self._home: Home | None = None
         # Kernels are compiled in a second thread; one exchange on the control socket at a time.
         self._lock = threading.RLock()
 
-    @cached_property
-    def _home(self) -> Home:
-        return Home(with_reference=self._baselines)
-
     def start(self) -> None:
         """Launch the process without waiting for it: importing torch takes seconds that the judge can use."""
-        home, gpu = self._home, self.mode == "gpu"
-        ours, theirs = socket.socketpair()
-        command = home.command("zygote", str(theirs.fileno()),
-                               json.dumps(self.sandbox.settings(home, gpu=gpu)))  # fmt: skip
-        command = self.sandbox.command(command, home, gpu=gpu)
         if self.sandbox.level != "L0":
-            protect_judge()
             limits = self._limits()
             self._group = self.sandbox.group(limits["memory_bytes"] * MOST_WORKERS + ZYGOTE_BYTES,
                                              limits["processes"] * MOST_WORKERS)  # fmt: skip
-            if self._group is not None:
-                command = self._group.command(command)
-        with theirs, home.log.open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
-                command,
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                cwd=home.path,
-                env=self._environment(home),
-            )
-        self._control, self._decoder, self._exited = ours, protocol.Decoder(), {}
+        launched = launch.take_early() if self._is_usual and self._home is None else None
+        if launched is None:
+            home = self._home or Home(with_reference=self._baselines)
+            launched = launch.start(home, self.mode, self.sandbox, self._group, spawn=self.spawn)
+        self._home, self._process, self._control = launched.home, launched.process, launched.control
+        self._decoder, self._exited = protocol.Decoder(), {}
         self._lost = self._workers
 
-    def _environment(self, home: Home) -> dict[str, str]:
-        """What the workers' processes get of the judge's environment: what is named here, and no more."""
-        environment = {
-            "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
-            "HOME": str(home.path),
-            "TMPDIR": str(home.path),
-            "TRITON_CACHE_DIR": str(home.path / "triton"),
-            "OMP_NUM_THREADS": "1",
-        }
-        if self.sandbox.level != "L0":  # their users have no entry in /etc/passwd
-            environment |= {"USER": "worker", "LOGNAME": "worker"}
-            environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # its pool would be larger than the limit of processes
-        if self.spawn:  # a profiler hands itself on to child processes in variables of its own
-            environment = {**os.environ, **environment, "GRADER_SPAWN": "1"}
-        if self.mode == "interpreter":
-            environment["TRITON_INTERPRET"] = "1"
-        else:
-            environment |= {name: os.environ[name] for name in GPU_VARIABLES if name in os.environ}
-        return environment
+    @property
+    def _is_usual(self) -> bool:
+        """Whether it is the one that is launched before anything is known of the run."""
+        return self.mode == "interpreter" and self.sandbox.level == "L0" and not self.spawn and not self._baselines
 
     @property
     def worker_start_s(self) -> float:
@@ -129,7 +93,7 @@ class Zygote:
         with self._lock:
             self._closed = True
             self._end()
-        if "_home" in self.__dict__:
+        if self._home is not None:
             self._home.close()
 
     def _end(self) -> None:
@@ -162,7 +126,7 @@ class Zygote:
     def last_words(self) -> str:
         """The end of the process's stderr."""
         with contextlib.suppress(OSError):
-            return self._home.log.read_text(errors="replace")[-3000:]
+            return self._home.log.read_text(errors="replace")[-3000:] if self._home is not None else ""
         return ""
 
     def fork(self) -> Worker:
@@ -188,6 +152,7 @@ class Zygote:
         ours, theirs = socket.socketpair()
         output_read, output_write = os.pipe()
         uid = uid_of(self._first_uid, number) if self.sandbox.drops_uid else None
+        assert self._home is not None
         folder = self._home.worker_folder(uid)
         try:
             message: dict[str, Any] = {
