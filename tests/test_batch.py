@@ -324,7 +324,7 @@ def test_a_result_from_outside_a_sandbox_ends_the_run(options, monkeypatch):
     assert Ledger.in_file(options.out / "ledger.sqlite").grades() == []
 
 
-@pytest.mark.parametrize(("text", "seed"), [("12\n", 12), ("", None), ("-1", "refused"), ("0x1", "refused")])
+@pytest.mark.parametrize(("text", "seed"), [("12\n", 12), ("", None), ("-4711", "refused"), ("0x1", "refused")])
 def test_the_hidden_seed_comes_from_a_file_or_the_environment(tmp_path, monkeypatch, text, seed):
     (tmp_path / "seed").write_text(text)
     for file in (tmp_path / "seed", None):
@@ -545,7 +545,9 @@ def test_the_real_judge_grades_and_its_seed_is_hidden(options, tmp_path):
     for name, source in (("ada", "gelu/right_flat.py"), ("alan", "gelu/no_load_mask.py")):
         (options.submissions / name / "gelu.py").write_text((ROOT / "tests/submissions" / source).read_text())
     (options.submissions / "mary/gelu.py").unlink()
-    real = replace(options, program=(), only=("ada", "alan", "mary"), exercises=("gelu",), seed=123456789)
+    real = replace(
+        options, program=slots.PYTEST_GRADER, only=("ada", "alan", "mary"), exercises=("gelu",), seed=123456789
+    )
     assert grade_class(real, Console(width=200)) == 0
     rows = gradebook(options.out)
     assert (rows["ada"]["gelu"], rows["mary"]["gelu"]) == ("10", "0")
