@@ -27,6 +27,7 @@ from grader.batch.slots import Job, Outcome
 from grader.batch.staff import decide
 from grader.control import seed_from
 from grader.errors import GraderError
+from grader.sandbox import Sandbox
 
 ROOT = Path(__file__).parent.parent
 CHILD = (sys.executable, str(Path(__file__).with_name("batch_child.py")))
@@ -311,7 +312,8 @@ def test_two_coordinators_do_not_share_a_folder(options):
             graded(options)
 
 
-def test_without_a_sandbox_nothing_runs_unless_allowed(options):
+def test_without_a_sandbox_nothing_runs_unless_allowed(options, monkeypatch):
+    monkeypatch.setattr("grader.batch.isolation.choose", lambda *_, **__: Sandbox("L0"))
     with pytest.raises(GraderError, match=r"without a sandbox \(level L0\).*--unsafe"):
         graded(replace(options, unsafe=False))
     assert not (options.out.parent / "log").exists()
@@ -324,7 +326,7 @@ def test_a_result_from_outside_a_sandbox_ends_the_run(options, monkeypatch):
     assert Ledger.in_file(options.out / "ledger.sqlite").grades() == []
 
 
-@pytest.mark.parametrize(("text", "seed"), [("12\n", 12), ("", None), ("-1", "refused"), ("0x1", "refused")])
+@pytest.mark.parametrize(("text", "seed"), [("12\n", 12), ("", None), ("-4711", "refused"), ("0x1", "refused")])
 def test_the_hidden_seed_comes_from_a_file_or_the_environment(tmp_path, monkeypatch, text, seed):
     (tmp_path / "seed").write_text(text)
     for file in (tmp_path / "seed", None):
@@ -545,7 +547,14 @@ def test_the_real_judge_grades_and_its_seed_is_hidden(options, tmp_path):
     for name, source in (("ada", "gelu/right_flat.py"), ("alan", "gelu/no_load_mask.py")):
         (options.submissions / name / "gelu.py").write_text((ROOT / "tests/submissions" / source).read_text())
     (options.submissions / "mary/gelu.py").unlink()
-    real = replace(options, program=(), only=("ada", "alan", "mary"), exercises=("gelu",), seed=123456789)
+    real = replace(
+        options,
+        program=slots.PYTEST_GRADER,
+        timeout_s=900,
+        only=("ada", "alan", "mary"),
+        exercises=("gelu",),
+        seed=123456789,
+    )
     assert grade_class(real, Console(width=200)) == 0
     rows = gradebook(options.out)
     assert (rows["ada"]["gelu"], rows["mary"]["gelu"]) == ("10", "0")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-
 from ..errors import GraderError
 from ..result import Result
+from ..sandbox import choose
 
 _WHY = (
     "the submissions would run without a sandbox (level L0): `grader doctor` says what is missing; "
@@ -16,11 +14,9 @@ _WHY = (
 
 def child_options(*, unsafe: bool, gpu: bool) -> tuple[str, ...]:
     """The options of `pytest grader` that isolate it. Raises GraderError where nothing does and it is not allowed."""
-    there = importlib.util.find_spec("grader.sandbox") is not None
-    level = importlib.import_module("grader.sandbox").choose("auto", gpu=gpu).level if there else "L0"
-    if level == "L0" and not unsafe:
+    if choose("auto", gpu=gpu).level == "L0" and not unsafe:
         raise GraderError(_WHY)
-    return ("--sandbox", "auto") if there else ()
+    return ("--sandbox", "auto")
 
 
 def accept(result: Result, *, unsafe: bool) -> None:
