@@ -7,10 +7,12 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
+EMPTY_TIMEOUT_S = 2.0
 _LIMITED = {"memory", "pids"}
 # Moves itself into the groups named before `--`, then becomes the command behind it.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 97; shift; done; shift; exec "$@"'
@@ -69,8 +71,14 @@ def _make(parents: list[Path]) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        folder.rmdir()
+    deadline = time.monotonic() + EMPTY_TIMEOUT_S
+    while folder.exists():
+        try:
+            folder.rmdir()
+        except OSError:  # the last killed process is still ending
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.01)
 
 
 def _parents_v1(root: Path, controller: str) -> list[Path]:
