@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint clean
+.PHONY: demo test check lint schema clean
 demo: $(STAMP)
 	$(BIN)/python -P -m grader.cli batch examples --roster examples/roster.csv --out out --unsafe
 
@@ -17,6 +17,9 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 check: lint test
+
+schema: $(STAMP)
+	$(BIN)/python -P -m grader.result > docs/schema/grader.result-1.json
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

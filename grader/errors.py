@@ -28,6 +28,17 @@ class HandinError(GraderError):
     """What was handed in can't be graded; the message is the reason, for the book."""
 
 
+class ResultError(GraderError):
+    """A result.json that can't be used; names the file."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+
+
+class ReportError(GraderError):
+    """A report that can't be made of what was given."""
+
+
 class SelectionError(GraderError):
     """An option that names something which does not exist."""
 

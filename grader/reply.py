@@ -6,10 +6,16 @@ import base64
 import zlib
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-Text = Annotated[str, Field(max_length=4000)]
-Short = Annotated[str, Field(max_length=200)]
+
+def _whole(value: object) -> object:
+    """JSON can say half a character, as the message of an exception may have one; no UTF-8 file can hold it."""
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
+
+
+Text = Annotated[str, Field(max_length=4000), BeforeValidator(_whole)]
+Short = Annotated[str, Field(max_length=200), BeforeValidator(_whole)]
 MAX_PTX_BYTES = 8 << 20
 Count = Annotated[int, Field(ge=0, le=2**62)]
 

@@ -1,15 +1,24 @@
-"""The record of one graded submission: `result.json`, schema `grader.result/1`, written whole or not at all."""
+"""The record of one graded submission: `result.json`, schema `grader.result/1`, written whole or not at all.
+
+`make schema` publishes the JSON Schema of it, `docs/schema/grader.result-1.json`.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .errors import ResultError
 from .verdict import Status
+
+SCHEMA: Literal["grader.result/1"] = "grader.result/1"
 
 
 class _Model(BaseModel):
@@ -80,7 +89,7 @@ class TotalsResult(_Model):
 class Result(_Model):
     """One graded submission."""
 
-    version: Literal["grader.result/1"] = Field(default="grader.result/1", alias="schema")
+    version: Literal["grader.result/1"] = Field(default=SCHEMA, alias="schema")
     submission: SubmissionFacts
     environment: Environment
     exercises: dict[str, ExerciseResult]
@@ -101,3 +110,41 @@ class Result(_Model):
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+# A later version adds its reader here and keeps those of the earlier ones.
+_READERS: Mapping[str, Callable[[Any], Result]] = {SCHEMA: Result.model_validate}
+
+
+def load_result(path: Path) -> Result:
+    """Read a result of any version there has been. Raises ResultError."""
+    try:
+        data = json.loads(path.read_bytes(), parse_constant=_not_json)
+    except OSError as error:
+        raise ResultError(path, f"can't be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ResultError(path, f"is not JSON: {error}; grade the submission again") from None
+    version = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(version, str) or version not in _READERS:
+        found = f"has the schema {version!r}" if version else "names no schema"
+        raise ResultError(path, f"{found}; this grader reads {', '.join(_READERS)}. Give a result.json that "
+                          "`pytest grader` wrote, or install the grader that wrote this one")  # fmt: skip
+    try:
+        return _READERS[version](data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ResultError(path, f"is no {version}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _not_json(constant: str) -> None:
+    raise ValueError(f"it holds {constant}")
+
+
+def json_schema() -> str:
+    """The JSON Schema of `result.json`, as published."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Result.model_json_schema(by_alias=True)}
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json_schema())

@@ -21,6 +21,7 @@ from .source_rules import RULES, SUSPICIONS
 
 DtypeName = Literal["float32", "float16", "bfloat16"]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Visibility = Literal["visible", "generic", "after_due_date", "after_published", "hidden"]
 Target = Annotated[int, Field(ge=75, le=130)]  # a compute capability
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -123,6 +124,18 @@ class Benchmark(Thresholds):
         return f"{'_'.join('x'.join(map(str, shape)) for shape in self.sizes)}{options}.{self.dtype}"
 
 
+class Reports(_Model):
+    """What a student's report shows. Checks that are not named here are `visible`.
+
+    `generic`: name, status and points of an item, no details. `after_due_date` and `after_published`: generic until
+    then. `hidden`: not even that. `docs` is the address of the folder with `pitfalls.md`.
+    """
+
+    visibility: Mapping[str, Visibility] = Field(default_factory=dict)
+    leaderboard: bool = False
+    docs: str = Field(default="", pattern=r"^(https?://\S+/)?$")
+
+
 class ExerciseRubric(_Model):
     """One exercise: its points and where it differs from the defaults."""
 
@@ -163,6 +176,7 @@ class Rubric(_Model):
     cases: Cases = Cases()
     limits: Limits = Limits()
     source_rules: SourceRules = SourceRules()
+    report: Reports = Reports()
     exercises: Mapping[str, ExerciseRubric] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -200,9 +214,10 @@ class Rubric(_Model):
             if not any(self.weights_of(name).values()):
                 raise _LocatedError(("exercises", name), f"all weights of {name} are 0, so its points go nowhere")
         every = {check for name in self.exercises for check in reference.find(name).checks}
-        for check in self.weights:
-            if check not in every:
-                raise _LocatedError(("weights", check), f"no exercise of this rubric has a check {check!r}")
+        named = [("weights", check) for check in self.weights]
+        for keys in [*named, *(("report", "visibility", check) for check in self.report.visibility)]:
+            if keys[-1] not in every:
+                raise _LocatedError(keys, f"no exercise of this rubric has a check {keys[-1]!r}")
         return self
 
     def weights_of(self, exercise_id: str) -> dict[str, float]:

@@ -13,6 +13,8 @@ from rich.text import Text
 
 from ..result import ExerciseResult, ItemResult, Result
 from ..verdict import Status, Verdict
+from .text import number as _number
+from .text import plain as _plain
 
 WIDTH = 110
 _STYLES = {Status.PASSED: "green", Status.NOT_MEASURED: "dim", Status.INFRASTRUCTURE_ERROR: "magenta"}
@@ -119,12 +121,3 @@ def _cell(items: Sequence[ItemResult]) -> Text:
 
 def _points(items: Sequence[ItemResult]) -> str:
     return f"{_number(sum(i.points for i in items))} / {_number(sum(i.max_points for i in items))}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def _plain(text: str) -> str:
-    """Without control characters, which a submission's text could use to rewrite the screen."""
-    return "".join(c if c == "\n" or c.isprintable() else "·" for c in text)
