@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
+SCRATCH = "scratch"  # the folder in a worker's folder that it may write
 
 
 class Home:
@@ -39,7 +40,7 @@ class Home:
         With a user's id, that user can read the sources and not change them, and no other user can read them.
         """
         folder = Path(tempfile.mkdtemp(prefix="submission-", dir=self.workers))
-        scratch = folder / "scratch"
+        scratch = folder / SCRATCH
         scratch.mkdir(0o700)
         if uid is not None:
             os.chown(folder, os.getuid(), uid)

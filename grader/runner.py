@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from . import protocol
 from .arena import Arena
-from .home import remove_tree
+from .home import SCRATCH, remove_tree
 
 if TYPE_CHECKING:
     from .zygote import Zygote
@@ -100,7 +100,7 @@ class Worker:
         """Names of some of the files that were put into the worker's folder after the staged ones."""
         try:
             with os.scandir(self.folder) as entries:
-                found = (entry.name for entry in entries if entry.name not in staged)
+                found = (entry.name for entry in entries if entry.name not in staged and entry.name != SCRATCH)
                 return sorted(ascii(name)[1:-1] for name in itertools.islice(found, MOST_FILES_NAMED))
         except OSError:  # it is the submission's to delete
             return []

@@ -163,11 +163,11 @@ def test_overrides_and_holds_show_in_the_book_and_can_be_taken_back(options):
     row = gradebook(options.out)["ada"]
     assert (row["gelu"], float(row["total"])) == ("9.5", 9.5 + float(first["softmax"]))
     assert row["notes"] == "override of gelu: 9.5 by kim: appeal granted"
-    assert "override of gelu: 9.5" in (options.out / "feedback/ada.txt").read_text()
+    assert "override of gelu: 9.5" in (options.out / "feedback/ada.md").read_text()
     decide(options.out, "ada", "", None, True, "talk first", "kim", None)
     row = gradebook(options.out)["ada"]
     assert (row["status"], row["total"], row["gelu"]) == ("held", "", "")
-    assert not (options.out / "feedback/ada.txt").exists()
+    assert not (options.out / "feedback/ada.md").exists()
     assert "ada,held," in (options.out / "flagged.csv").read_text()
     decide(options.out, "ada", "", None, False, "talked", "kim", None)
     decide(options.out, "ada", "gelu", None, None, "withdrawn", "kim", None)
@@ -224,7 +224,7 @@ def test_what_is_only_suspicious_is_told_to_staff_and_not_to_students(options):
     (options.submissions / "ada/gelu.py").write_text("# odd\n")
     graded(options)
     assert 'ada,suspicious,"gelu aligned made-up: {""source"": [""odd' in (options.out / "flagged.csv").read_text()
-    assert "odd" not in (options.out / "feedback/ada.txt").read_text()
+    assert "odd" not in (options.out / "feedback/ada.md").read_text()
 
 
 def test_the_roster_gives_a_row_to_everybody(options, tmp_path, capsys):
@@ -544,7 +544,7 @@ def test_slots_share_the_cores_evenly(cores, count):
 
 def test_the_real_judge_grades_and_its_seed_is_hidden(options, tmp_path):
     """The one test with real children: `pytest grader` on a right, a wrong and an empty submission."""
-    for name, source in (("ada", "gelu/right_flat.py"), ("alan", "gelu/no_load_mask.py")):
+    for name, source in (("ada", "gelu/right_flat.py"), ("alan", "gelu/forgot_half.py")):
         (options.submissions / name / "gelu.py").write_text((ROOT / "tests/submissions" / source).read_text())
     (options.submissions / "mary/gelu.py").unlink()
     real = replace(
@@ -569,8 +569,11 @@ def test_the_real_judge_grades_and_its_seed_is_hidden(options, tmp_path):
     assert result.environment.seed == 123456789
     statuses = {item.status for item in read["mary"].result.exercises["gelu"].items}
     assert statuses == {"not_implemented"}
-    feedback = (options.out / "feedback/alan.txt").read_text()
-    assert "  reproduce: pytest grader --reproduce gelu/" in feedback
+    pictures = [name for item in read["alan"].result.exercises["gelu"].items for name in item.pictures]
+    assert pictures
+    assert all((options.out / "results" / name).read_text().startswith("<svg") for name in pictures)
+    feedback = (options.out / "feedback/alan.md").read_text()
+    assert "reproduce: pytest grader --reproduce gelu/" in feedback
     assert str(tmp_path) not in feedback
 
 

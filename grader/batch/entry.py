@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..errors import GraderError
+from ..rubric import Rubric
 
 
 class _Model(BaseModel):
@@ -48,6 +49,7 @@ class Class(_Model):
 
     version: str = Field(default="grader.class/1", alias="schema")
     title: str
+    rubric: Rubric
     platform: str
     exercises: tuple[str, ...]
     entries: tuple[Entry, ...]

@@ -8,17 +8,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shlex
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePath
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..report.terminal import explain, scoreboard
-from ..result import Result
-from ..verdict import Status, Verdict
+from ..report import markdown
+from ..report.view import make_view
+from ..result import ItemResult, Result
+from ..rubric import Rubric
+from ..verdict import Status
 from .book import Row
 from .entry import Class, Who, replace_text
 
@@ -47,8 +48,8 @@ def write_gradebook(out: Path, klass: Class, rows: Sequence[Row]) -> None:
     replace_text(out / "gradebook.csv", table(heading, lines))
 
 
-def write_submissions(out: Path, rows: Sequence[Row]) -> None:
-    """`results/ID.json` and `feedback/ID.txt` for each graded submission."""
+def write_submissions(out: Path, rows: Sequence[Row], rubric: Rubric) -> None:
+    """`results/ID.json` and `feedback/ID.md` for each graded submission."""
     for row in rows:
         result = row.result
         if result is None:
@@ -56,31 +57,29 @@ def write_submissions(out: Path, rows: Sequence[Row]) -> None:
         name = row.entry.submission
         replace_text(out / "results" / f"{name}.json", result.model_dump_json(by_alias=True, indent=1))
         if row.status == "held":
-            (out / "feedback" / f"{name}.txt").unlink(missing_ok=True)
+            (out / "feedback" / f"{name}.md").unlink(missing_ok=True)
         else:
-            replace_text(out / "feedback" / f"{name}.txt", feedback(result, row))
+            replace_text(out / "feedback" / f"{name}.md", feedback(result, row, rubric))
 
 
-def feedback(result: Result, row: Row) -> str:
-    """What a student gets: the scoreboard, then every failure with hint and command."""
-    text = scoreboard(result, color=False).strip("\n") + "\n"
-    for name, exercise in result.exercises.items():
-        for item in exercise.items:
-            if item.gradable and item.status is not Status.PASSED:
-                verdict = Verdict(item.status, item.message, item.hint, item.case, item.evidence)
-                title = f"{name} {item.check} {item.benchmark or item.dtype}"
-                text += f"\n{title}\n{explain(verdict, _command(item.reproduce))}\n"
+def write_pictures(out: Path, submission: str, pictures: Mapping[str, str]) -> None:
+    """Put the pictures of a result where `pictures_of` says that they are."""
+    folder = out / "results" / f"{submission}-files"
+    if pictures:
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pictures.items():
+        replace_text(folder / name, text)
+
+
+def pictures_of(submission: str, item: ItemResult) -> list[str]:
+    """The pictures of an item, as paths from the folder of results."""
+    return [f"{submission}-files/{PurePath(picture).name}" for picture in item.pictures]
+
+
+def feedback(result: Result, row: Row, rubric: Rubric) -> str:
+    """What a student gets: their view of the result, and what was decided by hand."""
     changed = [note for note in row.notes if note.startswith("override")]
-    return text + "".join(f"\n{note}\n" for note in changed)
-
-
-def _command(reproduce: str) -> str:
-    """The command as a student types it, in their own checkout: without the paths of this machine."""
-    words = shlex.split(reproduce)
-    for option in ("--submission", "--rubric"):
-        if option in words:
-            del words[words.index(option) : words.index(option) + 2]
-    return shlex.join(words)
+    return markdown.render(make_view(result, rubric, staff=False)) + "".join(f"\n{note}\n" for note in changed)
 
 
 def flags(klass: Class, rows: Sequence[Row]) -> list[list[str]]:

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from ..errors import GraderError, HandinError
 from ..items import items_of
-from ..result import Result, TotalsResult
+from ..result import ExerciseResult, Result, TotalsResult
 from ..rubric import LoadedRubric, load_rubric
 from . import book, gradebook, isolation, leaderboard, roster, staging, statistics
 from .entry import Class, Entry, Who, load_class, replace_text
@@ -117,7 +117,7 @@ def grade_class(options: Options, console: Console) -> int:
 
 def write_book(out: Path, klass: Class, rows: Sequence[book.Row], participants: Mapping[str, str]) -> None:
     """Write everything that comes from the ledger."""
-    gradebook.write_submissions(out, rows)
+    gradebook.write_submissions(out, rows, klass.rubric)
     gradebook.write_gradebook(out, klass, rows)
     gradebook.write_flags(out, gradebook.flags(klass, rows))
     facts = statistics.of_class([row for row in rows if row.entry.submission])
@@ -180,7 +180,8 @@ def _stage(
         entries[name] = entry.model_copy(
             update={"notes": notes, "keys": {exercise: key.sha256 for exercise, key in of_exercises.items()}}
         )
-    klass = Class(title=loaded.rubric.title, platform=taken.kind, exercises=tuple(exercises), refused=taken.refused,
+    klass = Class(title=loaded.rubric.title, rubric=loaded.rubric, platform=taken.kind,
+                  exercises=tuple(exercises), refused=taken.refused,
                   entries=tuple(_joined(entries, people)))  # fmt: skip
     return klass, found
 
@@ -251,6 +252,8 @@ def _grade(
                 else:
                     isolation.accept(result, unsafe=options.unsafe)
                     ledger.record(_grades(event.job, result, found[event.job.submission].keys, event.slot))
+                    if not options.dry_run:
+                        gradebook.write_pictures(options.out, event.job.submission, event.outcome.pictures)
             shown.tell(event)
 
         return Schedule(jobs, slots).run(tell)
@@ -259,7 +262,9 @@ def _grade(
 def _grades(job: Job, result: Result, keys: Mapping[str, Key], slot: str) -> Iterator[Grade]:
     """A grade per exercise, each with a result of its own."""
     for name in job.exercises:
-        items = result.exercises[name].items
+        # The script that debugs a failure names files of this machine.
+        items = [item.model_copy(update={"script": "", "pictures": gradebook.pictures_of(job.submission, item)})
+                 for item in result.exercises[name].items]  # fmt: skip
         totals = TotalsResult(
             earned=sum(item.points for item in items),
             gradable=sum(item.max_points for item in items if item.gradable),
@@ -268,7 +273,7 @@ def _grades(job: Job, result: Result, keys: Mapping[str, Key], slot: str) -> Ite
         files = {one: digest for one, digest in result.submission.files.items() if one == name}
         part = result.model_copy(
             update={"submission": result.submission.model_copy(update={"files": files}),
-                    "exercises": {name: result.exercises[name]}, "totals": totals}
+                    "exercises": {name: ExerciseResult(items=items)}, "totals": totals}
         )  # fmt: skip
         yield Grade(job.submission, name, keys[name].sha256, dict(keys[name].parts), totals.earned, totals.gradable,
                     totals.maximum, part.model_dump_json(by_alias=True), slot)  # fmt: skip

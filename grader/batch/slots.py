@@ -14,14 +14,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from pydantic import ValidationError
 
 from ..errors import GraderError
+from ..report.attachments import folder_of
 from ..result import Result
 from ..verdict import Status
 
@@ -43,11 +44,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a job: a result, or the grader's fault in one line."""
+    """What came of a job: a result with the pictures that it names, or the grader's fault in one line."""
 
     result: Result | None
     fault: str
     seconds: float
+    pictures: Mapping[str, str] = field(default_factory=dict)
 
 
 class Slot(Protocol):
@@ -99,10 +101,11 @@ class ChildSlot:
         with tempfile.TemporaryDirectory(prefix="grader-batch-") as name:
             result = Path(name) / "result.json"
             fault = self._run(job, result)
-            found = None
+            found, pictures = None, {}
             if not fault:
                 found, fault = _read(result, job)
-        return Outcome(None if fault else found, fault, time.monotonic() - started)
+                pictures = {path.name: path.read_text(encoding="utf-8") for path in folder_of(result).glob("*.svg")}
+        return Outcome(None if fault else found, fault, time.monotonic() - started, pictures)
 
     def fault(self) -> str:
         """Whether the GPU still computes; a CPU is taken to be well."""
