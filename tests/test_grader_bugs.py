@@ -97,7 +97,7 @@ def test_a_message_names_the_exception_its_line_and_the_input(machine):
     grading.close()
     assert "softmax.py:" in verdict.message
     assert "ValueError: " in verdict.message
-    assert "softmax float32[16, 64]" in verdict.message
+    assert "softmax float32[" in verdict.message
     assert verdict.case
 
 
