@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_serializer
 
 from ..errors import GraderError
 from ..rubric import Rubric
@@ -54,6 +55,11 @@ class Class(_Model):
     exercises: tuple[str, ...]
     entries: tuple[Entry, ...]
     refused: tuple[str, ...] = ()
+
+    @field_serializer("rubric")
+    def _as_written(self, rubric: Rubric) -> dict[str, Any]:
+        # Which keys an exercise has at all depends on its kind: what was not given stays out.
+        return rubric.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
     def write(self, out: Path) -> None:
         """Keep it in the output folder."""
