@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,22 +40,23 @@ class Place:
 
     @property
     def input_dtype(self) -> str:
-        """An expression for the dtype of the kernel's inputs: its first parameter is one."""
-        return f"{self.parameters[0]}.dtype.element_ty"
+        """An expression for the dtype of the exercise's tensors: that of what the kernel converts to, or reads first."""
+        converted = re.search(r"\w+\.dtype\.element_ty", ast.unparse(self.functions[0])) if self.functions else None
+        return converted[0] if converted else f"{self.parameters[0]}.dtype.element_ty"
 
     def of(self, node: ast.expr | ast.stmt) -> str:
-        """The text of a node."""
+        """The text of a node, to stand inside another expression."""
         return self.source.of(node)
 
     def call(self, function: str | None = None, *, without: str = "", **replaced: str) -> str:
         """The call written anew: another function, one keyword less, others replaced or added."""
         assert isinstance(self.node, ast.Call)
-        arguments = [self.source.of(argument) for argument in self.node.args]
+        arguments = [self.source.raw(argument) for argument in self.node.args]
         for keyword in self.node.keywords:
             if keyword.arg is None:
-                arguments.append(f"**{self.source.of(keyword.value)}")
+                arguments.append(f"**{self.source.raw(keyword.value)}")
             elif keyword.arg != without:
-                arguments.append(f"{keyword.arg}={replaced.pop(keyword.arg, self.source.of(keyword.value))}")
+                arguments.append(f"{keyword.arg}={replaced.pop(keyword.arg, self.source.raw(keyword.value))}")
         arguments += [f"{name}={text}" for name, text in replaced.items()]
         return f"{function or self.source.of(self.node.func)}({', '.join(arguments)})"
 

@@ -54,10 +54,14 @@ class Source:
         start = self._line_starts[node.lineno - 1] + node.col_offset
         return start, self._line_starts[node.end_lineno - 1] + node.end_col_offset
 
+    def raw(self, node: ast.expr | ast.stmt) -> str:
+        """The text of a node."""
+        start, end = self.span(node)
+        return self._bytes[start:end].decode()
+
     def of(self, node: ast.expr | ast.stmt) -> str:
         """The text of a node, in parentheses where it could be torn apart elsewhere."""
-        start, end = self.span(node)
-        text = self._bytes[start:end].decode()
+        text = self.raw(node)
         return text if isinstance(node, (*_ATOMS, ast.stmt)) else f"({text})"
 
     def replaced(self, node: ast.expr | ast.stmt, text: str) -> str:
