@@ -18,8 +18,8 @@ EVERY = "every exercise"
 class Mark(BaseModel):
     """Marks the mutants that agree with everything it names.
 
-    `in` is a function, `within` a branch (`if TMA`, `else of TMA`), `line` and `becomes` the changed lines with white
-    space joined; a part of them is enough.
+    `in` is a function, `within` part of a branch (`if TMA`, `else of TMA`), `line` and `becomes` parts of the changed
+    lines with white space joined.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,7 +35,7 @@ class Mark(BaseModel):
         return (
             self.mutator in (None, mutant.mutator)
             and self.function in (None, mutant.function)
-            and (self.within is None or self.within in mutant.branches)
+            and (self.within is None or any(self.within in branch for branch in mutant.branches))
             and (self.line is None or self.line in mutant.before)
             and (self.becomes is None or self.becomes in mutant.after)
         )

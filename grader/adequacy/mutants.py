@@ -7,6 +7,7 @@ import difflib
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from .faults import MUTATORS
 from .place import Place
@@ -42,7 +43,8 @@ class Mutant:
         return f"{self.exercise}:{self.line} {self.mutator}"
 
 
-def mutants_of(exercise: str, text: str) -> list[Mutant]:
+@cache
+def mutants_of(exercise: str, text: str) -> tuple[Mutant, ...]:
     """Every mutant of a solution's text, in the order of its lines."""
     source = Source(text)
     found: dict[str, Mutant] = {}
@@ -53,7 +55,7 @@ def mutants_of(exercise: str, text: str) -> list[Mutant]:
         for name, mutator in MUTATORS.items():
             for target, replacement in mutator(place):
                 mutated = source.replaced(target, replacement)
-                if mutated == text or mutated in found or not _compiles(mutated):
+                if mutated == text or mutated in found or not _parses(mutated):
                     continue
                 before, after = source.lines_with(target, replacement)
                 function = place.functions[0].name if place.functions else ""
@@ -61,7 +63,7 @@ def mutants_of(exercise: str, text: str) -> list[Mutant]:
                 found[mutated] = Mutant(
                     exercise, name, function, branches, target.lineno, before, after, text, mutated
                 )  # fmt: skip
-    return sorted(found.values(), key=lambda mutant: (mutant.line, mutant.mutator, mutant.after))
+    return tuple(sorted(found.values(), key=lambda mutant: (mutant.line, mutant.mutator, mutant.after)))
 
 
 def spread(mutants: Iterable[Mutant], most: int) -> list[Mutant]:
@@ -85,9 +87,9 @@ def _digest(mutant: Mutant) -> str:
     return hashlib.sha256("\0".join(mutant.key).encode()).hexdigest()
 
 
-def _compiles(text: str) -> bool:
+def _parses(text: str) -> bool:
     try:
-        compile(text, "mutant", "exec")
+        ast.parse(text)
     except SyntaxError:
         return False
     return True
