@@ -3,8 +3,8 @@
     python benchmarks/calibration.py [--only gelu …] [--cases 100] [--budget SECONDS] [--json FILE]
 
 For each exercise and dtype, over the listed cases of every check and `--cases` drawn ones: the largest observed error /
-allowed error of the right kernels, which is to stay ≤ 0.5, and of the solution with a sum in the inputs' dtype (each such
-mutant by itself; the smallest is shown), which has to be > 1.
+allowed error of the right kernels, which is to stay ≤ 0.5, and of the solution with a sum in the inputs' dtype (the
+smallest of all such faults), which has to be > 1.
 """
 
 from __future__ import annotations

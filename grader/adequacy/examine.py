@@ -1,4 +1,4 @@
-"""Trusted side: grades one mutant as a submission is graded, up to the first item that it fails, and keeps the findings."""
+"""Trusted side: grades one mutant like a submission, up to the first item that it fails, and keeps what was found."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from .mutants import Mutant
 CHECK_ORDER = ("ragged", "strided", "extreme", "gradient", "aligned", "fused", "compiles")
 DTYPE_ORDER = ("float16", "float32", "bfloat16")
 CASE_TIMEOUT_S = 10.0
+# Packages of the grader whose code has no part in a verdict.
+_NOT_JUDGING = ("report", "batch")
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class Cache:
         digest = hashlib.sha256(policy_for(self._loaded, exercise).rubric.model_dump_json().encode())
         others = {f"{name}.py" for name in self._loaded.rubric.exercises if name != exercise}
         reference = [path for path in (self._root / "reference").rglob("*.py") if path.name not in others]
-        judging = [path for path in (self._root / "grader").rglob("*.py") if path.parent.name not in ("report", "batch")]
+        judging = [path for path in (self._root / "grader").rglob("*.py") if path.parent.name not in _NOT_JUDGING]
         for path in sorted([path for path in reference if path.parent.name != "solutions"] + judging):
             digest.update(path.read_bytes())
         return digest.hexdigest()

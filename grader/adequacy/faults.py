@@ -1,7 +1,7 @@
 """The faults that are put into solutions: each mutator looks at one node and gives what it could wrongly be. Pure.
 
 They are the mistakes that kernels are handed in with: masks, strides, grids and bounds that are a little off, steps of
-the formula left out, sums in too few bits. Arithmetic is changed in kernels only: on the host it mostly sets block sizes.
+the formula left out, sums in too few bits. Arithmetic is changed in kernels only: on the host it mostly sets blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OTHER_COMPARISON: Mapping[type[ast.cmpop], str] = {
 }  # fmt: skip
 OTHER_FUNCTION: Mapping[str, str] = {
     "exp": "exp2", "exp2": "exp", "log2": "log", "log": "log2", "rsqrt": "sqrt", "max": "min", "sum": "max",
-    "maximum": "minimum", "minimum": "maximum", "cdiv": "maximum",
+    "maximum": "minimum", "minimum": "maximum",
 }  # fmt: skip
 
 
@@ -232,19 +232,15 @@ def drop_choice(place: Place) -> Iterator[Fault]:
 
 def other_branch(place: Place) -> Iterator[Fault]:
     """A condition is taken for its opposite."""
-    if place.in_kernel and isinstance(place.node, ast.expr) and isinstance(place.parent, ast.If | ast.IfExp):
-        if place.node is place.parent.test:
-            yield place.node, f"not {place.of(place.node)}"
+    node, parent = place.node, place.parent
+    if place.in_kernel and isinstance(parent, ast.If | ast.IfExp) and node is parent.test:
+        yield node, f"not {place.of(node)}"
 
 
 def other_function(place: Place) -> Iterator[Fault]:
-    """exp for exp2, a sum for a maximum."""
+    """Another function: exp for exp2, a maximum for a sum."""
     if place.in_kernel and called(place.node, tuple(OTHER_FUNCTION)) and isinstance(place.node, ast.Call):
         assert isinstance(place.node.func, ast.Attribute)
-        if place.node.func.attr in ("maximum", "minimum", "cdiv"):
-            if place.node.func.attr != "cdiv":
-                yield place.node, place.call(f"tl.{OTHER_FUNCTION[place.node.func.attr]}")
-            return
         yield place.node, place.call(f"tl.{OTHER_FUNCTION[place.node.func.attr]}")
 
 

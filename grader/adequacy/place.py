@@ -40,7 +40,7 @@ class Place:
 
     @property
     def input_dtype(self) -> str:
-        """An expression for the dtype of the exercise's tensors: that of what the kernel converts to, or reads first."""
+        """An expression for the dtype of the exercise's tensors: what the kernel converts to, or else reads first."""
         converted = re.search(r"\w+\.dtype\.element_ty", ast.unparse(self.functions[0])) if self.functions else None
         return converted[0] if converted else f"{self.parameters[0]}.dtype.element_ty"
 

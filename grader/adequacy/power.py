@@ -72,7 +72,9 @@ def kernel_exercises(loaded: LoadedRubric, names: Sequence[str]) -> list[str]:
     """The named exercises, or all of the rubric that are kernels. Raises SelectionError for an unknown one."""
     for name in names:
         if name not in loaded.rubric.exercises:
-            raise SelectionError(f"{name}: the rubric has no such exercise; it has {', '.join(loaded.rubric.exercises)}")
+            raise SelectionError(
+                f"{name}: the rubric has no such exercise; it has {', '.join(loaded.rubric.exercises)}"
+            )
     return [name for name in names or loaded.rubric.exercises if _is_kernel(name)]
 
 

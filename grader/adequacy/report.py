@@ -18,10 +18,9 @@ from .power import Power
 def show(console: Console, powers: Sequence[Power], share: float) -> None:
     """Print a table, then everything that keeps an exercise below the bar."""
     table = Table()
-    for title in ("exercise", "graded", "caught", "share", "equivalent", "cases", "seconds", "caught by"):
-        table.add_column(title, justify="left" if title in ("exercise", "caught by") else "right")
+    for title in ("exercise", "graded", "caught", "share", "equivalent", "cases", "seconds"):
+        table.add_column(title, justify="left" if title == "exercise" else "right", no_wrap=True)
     for power in powers:
-        by = Counter(finding.check for finding in power.caught)
         table.add_row(
             power.exercise,
             f"{len(power.findings)} of {power.possible}",
@@ -30,9 +29,11 @@ def show(console: Console, powers: Sequence[Power], share: float) -> None:
             str(len(power.marked)),
             f"{power.median_cases:g}",
             f"{sum(finding.seconds for _, finding in power.findings):.0f}",
-            ", ".join(f"{check} {count}" for check, count in by.most_common()),
         )
     console.print(table)
+    by = Counter(finding.check for power in powers for finding in power.caught)
+    console.print(f"caught by {', '.join(f'{check} {count}' for check, count in by.most_common())}; cases: the median that "
+                  "an item took; equivalent: marked, not graded")  # fmt: skip
     for power in powers:
         for mutant, finding in power.survivors:
             _print_mutant(console, mutant, f"passes every check ({finding.cases_in_all} cases)")

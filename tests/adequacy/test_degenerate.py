@@ -56,7 +56,8 @@ def listed(exercise_id: str, check: str, dtype: str):
 
 
 def passes(values: Tensor, expected: list[Expected], number: int) -> bool:
-    return compare(values.to(DTYPES[expected[number].output.dtype]), expected[number].values, expected[number].allowed) is None
+    wanted = expected[number]
+    return compare(values.to(DTYPES[wanted.output.dtype]), wanted.values, wanted.allowed) is None
 
 
 def checks_of(exercise_id: str):
