@@ -32,8 +32,8 @@ def show(console: Console, powers: Sequence[Power], share: float) -> None:
         )
     console.print(table)
     by = Counter(finding.check for power in powers for finding in power.caught)
-    console.print(f"caught by {', '.join(f'{check} {count}' for check, count in by.most_common())}; cases: the median that "
-                  "an item took; equivalent: marked, not graded")  # fmt: skip
+    found = ", ".join(f"{check} {count}" for check, count in by.most_common())
+    console.print(f"caught by {found}; cases: the median that an item took; equivalent: marked, not graded")
     for power in powers:
         for mutant, finding in power.survivors:
             _print_mutant(console, mutant, f"passes every check ({finding.cases_in_all} cases)")
