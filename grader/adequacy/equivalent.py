@@ -19,7 +19,7 @@ class Mark(BaseModel):
     """Marks the mutants that agree with everything it names.
 
     `in` is a function, `within` part of a branch (`if TMA`, `else of TMA`), `line` and `becomes` parts of the changed
-    lines with white space joined.
+    lines with white space joined: `becomes` one of several, up to the line's end where it ends with $.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -28,7 +28,7 @@ class Mark(BaseModel):
     function: str | None = Field(default=None, alias="in")
     within: str | None = None
     line: str | None = None
-    becomes: str | None = None
+    becomes: str | tuple[str, ...] | None = None
 
     def fits(self, mutant: Mutant) -> bool:
         """Whether the mutant is one of those that are meant."""
@@ -37,8 +37,12 @@ class Mark(BaseModel):
             and self.function in (None, mutant.function)
             and (self.within is None or any(self.within in branch for branch in mutant.branches))
             and (self.line is None or self.line in mutant.before)
-            and (self.becomes is None or self.becomes in mutant.after)
+            and (self.becomes is None or self._is_among(mutant.after))
         )
+
+    def _is_among(self, after: str) -> bool:
+        parts = (self.becomes,) if isinstance(self.becomes, str) else self.becomes or ()
+        return any(part in f"{after}$" for part in parts)
 
     def __str__(self) -> str:
         named = self.model_dump(by_alias=True, exclude_none=True, exclude={"reason"})

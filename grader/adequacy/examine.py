@@ -22,8 +22,8 @@ from .mutants import Mutant
 CHECK_ORDER = ("ragged", "strided", "extreme", "gradient", "aligned", "fused", "compiles")
 DTYPE_ORDER = ("float16", "float32", "bfloat16")
 CASE_TIMEOUT_S = 10.0
-# Packages of the grader whose code has no part in a verdict.
-_NOT_JUDGING = ("report", "batch")
+# Packages of the grader whose code has no part in a verdict; that the mutants are others shows in their sources.
+_NOT_JUDGING = ("report", "batch", "adequacy")
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,8 @@ class Cache:
         others = {f"{name}.py" for name in self._loaded.rubric.exercises if name != exercise}
         reference = [path for path in (self._root / "reference").rglob("*.py") if path.name not in others]
         judging = [path for path in (self._root / "grader").rglob("*.py") if path.parent.name not in _NOT_JUDGING]
-        for path in sorted([path for path in reference if path.parent.name != "solutions"] + judging):
+        for path in sorted(
+            [path for path in reference if path.parent.name != "solutions"] + [Path(__file__), *judging]
+        ):
             digest.update(path.read_bytes())
         return digest.hexdigest()
