@@ -64,7 +64,7 @@ def used(caller: Caller, case: Case, rubric: Rubric) -> float | None:
 def worst(kernel: Kernel, dtype: str, loaded: LoadedRubric, machine: Machine, checks: Sequence[str], drawn: int,
           until: float) -> tuple[float, str, int]:  # fmt: skip
     """The largest share that a kernel uses, the case, and how many cases were looked at."""
-    policy = policy_for(loaded, kernel, generated=max(1, drawn // len(checks)), budget_s=until)
+    policy = policy_for(loaded, kernel, generated=drawn // len(checks), budget_s=until)
     exercise = reference.load(kernel.exercise)
     target = Target(exercise, Submission(kernel.path.parent).sources(kernel.path.name), kernel.path.name,
                     kernel.exercise, tf32=loaded.rubric.tf32_of(kernel.exercise), case_timeout_s=60.0)  # fmt: skip
