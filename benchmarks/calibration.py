@@ -45,7 +45,7 @@ def used(caller: Caller, case: Case, rubric: Rubric) -> float | None:
     outputs = exercise.gradients(case) or exercise.outputs(case)
     sizes = [_bytes(output) for output in outputs]
     laid = worker.arena.lay(case, output_capacity(sizes))
-    worker.post(_call_message(exercise, case, laid, sizes, tf32=caller.target.tf32))
+    worker.post(_call_message(caller.target, case, laid, sizes, silenced=False))
     expected = expected_outputs(exercise, case, logical_inputs(case), rubric.tolerance_for(case))
     reply = worker.wait(caller.target.case_timeout_s)
     if not isinstance(reply, dict) or parse_reply(reply).error is not None:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from ..errors import GraderError
-from ..grading import default_root
+from ..judging import default_root
 from ..machine import Machine
 from ..rubric import load_rubric
 from .examine import Cache, Finding

@@ -36,6 +36,8 @@ def rubric_with(tmp_path, **weights: int):
     document = yaml.safe_load((ROOT / "rubric.yaml").read_text())
     document |= {"dtypes": ["float16"], "weights": weights, "adequacy": {"share": 0.9, "mutants": 8}}
     document["cases"]["generated"] = 0
+    kernels = kernel_exercises(LOADED, [])
+    document["exercises"] = {name: document["exercises"][name] for name in kernels}
     for exercise in document["exercises"].values():
         exercise.pop("speed", None)
     path = tmp_path / "rubric.yaml"
