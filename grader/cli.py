@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import probe as probing
+from .adequacy.command import adequacy
 from .batch.commands import batch, override
 from .cli_inspect import inspect
 from .cli_profile import profile
@@ -28,6 +29,8 @@ from .zygote import Zygote
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Grades Triton kernels; `pytest grader` does the rest."
 )
+
+app.command("adequacy")(adequacy)
 
 
 app.command()(batch)

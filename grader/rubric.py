@@ -43,7 +43,14 @@ class Cases(_Model):
     generated: int = Field(default=8, ge=0, le=10_000)
     budget_s: Positive = 20.0
     case_timeout_s: Positive = 20.0
-    shrink_s: Positive = 4.0
+    shrink_s: Weight = Field(default=4.0, description="0 reports the first failure as it is")
+
+
+class Adequacy(_Model):
+    """What `grader adequacy` asks of each exercise: the share of faults that are caught, of how many that it grades."""
+
+    share: float = Field(default=0.99, gt=0, le=1)
+    mutants: int = Field(default=30, ge=1)
 
 
 class Limits(_Model):
@@ -177,6 +184,7 @@ class Rubric(_Model):
     limits: Limits = Limits()
     source_rules: SourceRules = SourceRules()
     report: Reports = Reports()
+    adequacy: Adequacy = Adequacy()
     exercises: Mapping[str, ExerciseRubric] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -76,6 +76,8 @@ class Search:
 
     def _smaller(self, verdict: Verdict) -> Verdict | None:
         """A failure of the same status on fewer elements than the listed case, if one turns up soon."""
+        if not self._policy.shrink_s:
+            return None
         return self._hypothesis(SMALLER_DRAWS, time.monotonic() + self._policy.shrink_s, verdict)
 
     def _hypothesis(self, draws: int, deadline: float, than: Verdict | None) -> Verdict | None:

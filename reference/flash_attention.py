@@ -129,7 +129,8 @@ def edge_cases(check: str) -> Sequence[Inputs]:
         *(_case(1, 2, 21, 37, 32, causal=causal, bias=(1, 1) if bias else None, lse=True,
                 recipes=(q, k, v, bias or "normal")) for q, k, v, bias, causal in EXTREME),
         _case(1, 1, 70, 20, 16, causal=True, lse=True),
-        _case(1, 1, 3, 1000, 16, recipes=("shifted", "normal", "shifted")),
+        # So many blocks of keys that an output kept in 16 bits is off.
+        _case(1, 1, 3, 4001, 16, recipes=("shifted", "normal", "shifted")),
     ]  # fmt: skip
 
 

@@ -157,6 +157,7 @@ def edge_cases(check: str) -> Sequence[Inputs]:
             (3, 1, 1023),
             (2, 2, 1, 1025),
             (1, 16385),
+            (1, 32769),
         )
         return [_case(shape, eps=EPS[number % len(EPS)]) for number, shape in enumerate(shapes)]
     if check == "strided":
@@ -173,9 +174,10 @@ def edge_cases(check: str) -> Sequence[Inputs]:
             _case((6, 33), "normal", ("expanded", "contiguous"), 1e-6, "padded"),
             *(_case((4, 301), recipe, upstream="contiguous", eps=1e-6) for recipe in GRADIENT_VALUES[2:]),
             _case((3, 4099), upstream="contiguous"),
+            _case((2, 16_401), "normal", ("transposed", "sliced"), 1e-6, "padded"),
         ]  # fmt: skip
     return [*(_case((5, 301), recipe) for recipe in EXTREME), *(_case((4, 65), "tiny", eps=eps) for eps in EPS),
-            _case((1, 18_001), "cancelling")]  # fmt: skip
+            _case((1, 33_001), "cancelling")]  # fmt: skip
 
 
 def cost(shapes: Sequence[Shape], element_bytes: int, eps: float) -> Cost:

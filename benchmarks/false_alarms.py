@@ -1,0 +1,77 @@
+"""Grades every right kernel with many seeds; whatever fails is a false alarm of the grader.
+
+    python benchmarks/false_alarms.py [--only gelu …] [--seeds 20] [--device cpu|cuda] [--json FILE]
+
+Checks of values and gradients, every dtype. What FILE has already is not judged again, so a run can be broken off and
+gone on with; a line for each alarm. Exit 1 where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from environment import environment
+from kernels import ROOT, Kernel, checks_of_values, policy_for, right_kernels
+
+from grader.adequacy.power import kernel_exercises
+from grader.grading import Grading, Selection
+from grader.machine import Machine
+from grader.rubric import LoadedRubric, load_rubric
+from grader.submission import Submission
+
+
+def grade(kernel: Kernel, seed: int, loaded: LoadedRubric, machine: Machine) -> dict[str, Any]:
+    """One kernel with one seed: how many cases, and what failed."""
+    grading = Grading(policy_for(loaded, kernel), Submission(kernel.path.parent), machine, Selection(seed=seed))
+    cases, alarms = 0, []
+    for item in grading.items:
+        if item.check in checks_of_values(kernel.exercise):
+            verdict = grading.grade(item).verdict
+            cases += verdict.evidence.get("cases", 0)
+            if not verdict.passed:
+                alarms.append({"item": str(item), "status": str(verdict.status), "message": verdict.message,
+                               "reproduce": verdict.case})  # fmt: skip
+    grading.close()
+    return {"cases": cases, "alarms": alarms}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no kernel is begun")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    loaded = load_rubric(ROOT / "rubric.yaml")
+    known = options.json is not None and options.json.is_file()
+    report = json.loads(options.json.read_text()) if known else {"environment": environment(), "runs": {}}
+    runs = report["runs"]
+    deadline = time.monotonic() + options.budget
+    machine = Machine(loaded.rubric.limits, options.device)
+    try:
+        for seed in range(options.seeds):
+            for exercise in kernel_exercises(loaded, options.only):
+                for kernel in right_kernels(exercise):
+                    key = f"{kernel} seed {seed} {options.device}"
+                    if key in runs or time.monotonic() > deadline:
+                        continue
+                    runs[key] = grade(kernel, seed, loaded, machine)
+                    for alarm in runs[key]["alarms"]:
+                        print(key, alarm["item"], alarm["message"], sep="  ", flush=True)
+                    if options.json:
+                        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    finally:
+        machine.close()
+    alarms = sum(len(run["alarms"]) for run in runs.values())
+    print(f"{len(runs)} runs, {sum(run['cases'] for run in runs.values())} cases, {alarms} false alarms")
+    sys.exit(1 if alarms else 0)
+
+
+if __name__ == "__main__":
+    main()
