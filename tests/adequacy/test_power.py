@@ -65,6 +65,7 @@ def test_a_fault_is_caught_and_the_unchanged_solution_is_not(tmp_path, machine):
     assert unchanged.cases_in_all == 2 * len(listed)
 
 
+@pytest.mark.slow
 def test_without_ragged_sizes_faults_at_edges_pass_and_are_named(tmp_path, machine):
     plan = Plan(["row_sum"], most=12)
     (strong,) = measure(ROOT, load_rubric(rubric_with(tmp_path, aligned=1, ragged=1)), machine, plan, None)
@@ -109,6 +110,7 @@ def test_a_mutant_that_hangs_is_caught(tmp_path, machine, monkeypatch):
 
 # What is marked passes everything, which takes a while: a few of them, on listed cases in one dtype.
 # `grader adequacy --equivalent` grades them all.
+@pytest.mark.slow
 @pytest.mark.parametrize("exercise", kernel_exercises(LOADED, []))
 def test_marked_mutants_pass_the_listed_cases(exercise: str, machine, tmp_path):
     checks = dict.fromkeys(("ragged", "strided"), 1)

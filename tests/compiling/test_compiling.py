@@ -303,12 +303,14 @@ def test_endless_launches_are_ended_and_reported_once(kernels):
     assert [kernel["ok"] for kernel in kernels("fails_for_ever")] == [False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prelude", ["interpret", "mended"])
 def test_interpreting_first_changes_no_report(outcomes, cache, prelude):
     again = drive(INTERPRETABLE, cache, prelude)
     assert [name for name in again if again[name]["kernels"] != outcomes[name]["kernels"]] == []
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_interpret_compiles_alike_and_from_the_same_cache(outcomes, cache):
     before = {path.name for path in cache.iterdir()}
     cases = [case for case in CASES if case[1] in {"softmax", "forward_and_backward", "one_branch_kernel"}]
