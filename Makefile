@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all check lint schema clean
+.PHONY: demo test test-all test-slurm check lint schema clean
 demo: $(STAMP)
 	$(BIN)/python -P -m grader.cli batch examples --roster examples/roster.csv --out out --unsafe
 
@@ -14,6 +14,10 @@ test: $(STAMP)
 # Twice as long, for before a release: every corpus kernel in every dtype, every mark of an equivalent mutant.
 test-all: $(STAMP)
 	$(BIN)/python -P -m pytest tests -n auto --dist worksteal
+
+# Needs root and Slurm's packages (CONTRIBUTING.md); starts a Slurm of its own.
+test-slurm: $(STAMP)
+	GRADER_TEST_SLURM=1 $(BIN)/python -P -m pytest tests/slurm -rs
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

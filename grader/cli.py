@@ -26,6 +26,9 @@ from .rubric import Limits, load_rubric
 from .sandbox import LEVELS, Choice, Sandbox, attempt, choose, group_problem, machine_facts
 from .zygote import Zygote
 
+_PACKAGES = ("kernel-grader", "torch", "triton", "numpy", "hypothesis", "pytest", "pytest-benchmark", "nvtx")
+_FOR_STAFF = ("sqlalchemy", "copydetect", "parsl")  # of the extras `staff` and `cluster`
+
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Grades Triton kernels; `pytest grader` does the rest."
 )
@@ -52,7 +55,7 @@ def doctor(
     if platform.system() != "Linux":
         console.print("Triton has no wheels for this system: use Linux, WSL 2 or a container.")
         raise typer.Exit(1)
-    for name in ("kernel-grader", "torch", "triton", "numpy", "hypothesis", "pytest", "pytest-benchmark", "nvtx"):
+    for name in (*_PACKAGES, *_FOR_STAFF):
         console.print(f"{name} {_version(name)}")
     problems = _gpu(console)
     try:

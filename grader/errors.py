@@ -16,6 +16,13 @@ class RubricError(GraderError):
         super().__init__(f"{path}{'' if line is None else f':{line}'}: {problem}")
 
 
+class ClusterError(GraderError):
+    """A file of `--cluster` that can't be used; names it and, where it is known, the line."""
+
+    def __init__(self, path: Path, line: int | None, problem: str) -> None:
+        super().__init__(f"{path}{'' if line is None else f':{line}'}: {problem}")
+
+
 class SubmissionError(GraderError):
     """A submission folder that can't be read."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
@@ -18,6 +19,7 @@ from reference.harness import Harness
 from .compare import Tolerance, default_tolerance
 from .errors import RubricError
 from .source_rules import RULES, SUSPICIONS
+from .yaml_file import line_of, read_mapping
 
 DtypeName = Literal["float32", "float16", "bfloat16"]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -302,23 +304,8 @@ class _LocatedError(ValueError):
 
 def load_rubric(path: Path) -> LoadedRubric:
     """Read and check a rubric. Raises RubricError with file, line and remedy."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise RubricError(path, None, f"can't be read: {error.strerror or error}; name another with --rubric") from None
-    try:
-        root = yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)
-    except UnicodeDecodeError as error:
-        raise RubricError(path, data[: error.start].count(b"\n") + 1, "is not UTF-8 text") from None
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise RubricError(path, line, f"is not YAML: {error.problem}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise RubricError(path, None, f"is not YAML: {error}") from None
-    if not isinstance(root, yaml.MappingNode):
-        raise RubricError(path, 1, "must be a mapping that starts with 'schema: grader.rubric/1'")
-    for key in _duplicate_keys(root):
-        raise RubricError(path, key.start_mark.line + 1, f"the key {key.value!r} is given twice; keep one")
+    start = "'schema: grader.rubric/1'"
+    data, root = read_mapping(path, partial(RubricError, path), start=start, option="--rubric")
     try:
         rubric = Rubric.model_validate(yaml.safe_load(data))
     except ValidationError as error:
@@ -327,7 +314,7 @@ def load_rubric(path: Path) -> LoadedRubric:
         place = cause.place if isinstance(cause, _LocatedError) else first["loc"]
         where = ".".join(map(str, place)) or "the rubric"
         problem = str(cause) if isinstance(cause, _LocatedError) else f"{where}: {_explain(first)}"
-        raise RubricError(path, _line_of(root, place), problem) from None
+        raise RubricError(path, line_of(root, place), problem) from None
     except yaml.YAMLError as error:
         raise RubricError(path, None, f"is not YAML: {error}") from None
     return LoadedRubric(rubric, path, hashlib.sha256(data).hexdigest())
@@ -341,34 +328,3 @@ def _explain(error: Any) -> str:
     if error["type"] == "literal_error" and "float32" in error["ctx"]["expected"]:
         return f"{error['input']!r} is not a dtype; known: {', '.join(DTYPES)}"
     return f"{error['msg']} (found {error['input']!r})"
-
-
-def _duplicate_keys(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    yield key
-                seen.add(key.value)
-            yield from _duplicate_keys(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            yield from _duplicate_keys(value)
-
-
-def _line_of(root: yaml.Node, place: tuple[str | int, ...]) -> int:
-    """The line of the deepest node on the way to `place`: where a key is missing, that of its parent."""
-    node, line = root, root.start_mark.line
-    for part in place:
-        if isinstance(node, yaml.MappingNode):
-            found = next(((k, v) for k, v in node.value if k.value == str(part)), None)
-            if found is None:
-                break
-            line, node = found[0].start_mark.line, found[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
-            line = node.start_mark.line
-        else:
-            break
-    return line + 1

@@ -1,6 +1,7 @@
 """Stands in for `pytest grader` where a test needs many children fast: its options, a result made of files' hashes.
 
-Standard library only. Exercises whose file has `# hang` never end; `# die` ends without a result.
+Standard library only. Exercises whose file has `# hang` never end; `# die` ends without a result;
+`# kill my grader once` first kills the process that started it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -19,6 +21,7 @@ for name in ("--submission", "--rubric", "--result", "--control", "--device"):
 parser.add_argument("--exercise", action="append")
 parser.add_argument("--log")
 parser.add_argument("--seconds", type=float, default=0.0)
+parser.add_argument("--gpu-name", default="cpu")
 arguments, _ = parser.parse_known_args()
 
 seed = json.loads(os.fdopen(int(arguments.control)).readline())["seed"]
@@ -34,6 +37,11 @@ if arguments.log:
 time.sleep(arguments.seconds)
 if any("# hang" in text for text in texts.values()):
     time.sleep(600)
+if any("# kill my grader once" in text for text in texts.values()) and arguments.log:
+    killed = Path(f"{arguments.log}.killed")
+    if not killed.exists():
+        killed.touch()
+        os.kill(os.getppid(), signal.SIGKILL)
 if any("# die" in text for text in texts.values()):
     sys.exit("no result from me")
 
@@ -53,8 +61,8 @@ earned = sum(one["items"][0]["points"] for one in exercises.values())
 result = {
     "schema": "grader.result/1",
     "submission": {"id": folder.name, "files": {}},
-    "environment": {"device": "cpu", "sandbox": "L0", "mode": "interpreter", "seed": seed, "rubric_sha256": "",
-                    "grader": "0"},
+    "environment": {"device": arguments.gpu_name, "sandbox": "L0", "mode": "interpreter", "seed": seed,
+                    "rubric_sha256": "", "grader": "0"},
     "exercises": exercises,
     "totals": {"earned": earned, "gradable": 5.0 * len(exercises), "maximum": 5.0 * len(exercises)},
     "started": "2026-01-01T00:00:00+00:00",

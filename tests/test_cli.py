@@ -18,6 +18,7 @@ def test_doctor_says_what_can_be_graded_here():
     done = grader("doctor")
     assert done.returncode == 0, done.stderr
     assert "torch 2." in done.stdout
+    assert "\nparsl " in done.stdout
     gradable = " ".join(done.stdout.split()).partition(" gradable here: ")[2].partition(" not gradable")[0].split(", ")
     assert {"aligned", "compiles", "extreme", "fused", "gradient", "ragged", "warmup", "profile"} <= set(gradable)
 

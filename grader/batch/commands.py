@@ -29,6 +29,7 @@ def batch(
     roster: Annotated[Path | None, typer.Option(help="CSV of the class")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="submissions at a time (default: one a core or GPU)")] = None,
     gpus: Annotated[str, typer.Option(help="auto, none, or indices or UUIDs: 0,1")] = "auto",
+    cluster: Annotated[Path | None, typer.Option(help="file on a cluster's jobs: docs/cluster.md")] = None,
     timeout: Annotated[float, typer.Option(min=1, help="seconds for one submission")] = 3600.0,
     rubric: Annotated[Path | None, typer.Option(help="another policy")] = None,
     exercise: Annotated[list[str] | None, typer.Option(help="grade only this; may be repeated")] = None,
@@ -51,7 +52,7 @@ def batch(
         root = default_root()
         options = Options(
             submissions, out, root, rubric or root / "rubric.yaml", kind, attempt, due, roster, leaderboard, ledger,
-            jobs, gpus, timeout, exercise or (), only or (), hidden_seed(seed_file), unsafe, dry_run,
+            jobs, gpus, cluster, timeout, exercise or (), only or (), hidden_seed(seed_file), unsafe, dry_run,
         )  # fmt: skip
         status = grade_class(options, console)
     except GraderError as error:

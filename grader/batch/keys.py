@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import reference
 
 from ..rubric import Rubric
-
-_LIBRARIES = ("kernel-grader", "torch", "triton", "numpy", "hypothesis")
-# Not what judges: a change here changes no verdict.
-_NOT_JUDGING = ("batch", "report")
+from .installed import digest, hashes, judge
 
 
 @dataclass(frozen=True)
@@ -28,7 +23,7 @@ class Key:
     @property
     def sha256(self) -> str:
         """The key itself."""
-        return _digest(sorted(self.parts.items()))
+        return digest(sorted(self.parts.items()))
 
     def changes(self, other: Mapping[str, str]) -> list[str]:
         """Names of the parts that differ."""
@@ -40,27 +35,23 @@ class Keys:
 
     def __init__(self, rubric: Rubric, seed: int, device: str, root: Path) -> None:
         self._rubric = rubric
-        grader = root / "grader"
-        judging = [
-            path for path in sorted(grader.rglob("*.py")) if path.relative_to(grader).parts[0] not in _NOT_JUDGING
-        ]
         self._common = {
-            "grader": _digest([{name: _version(name) for name in _LIBRARIES}, _hashes(judging, root)]),
+            "grader": judge(root),
             "device": device,
-            "seed": _digest(seed),
+            "seed": digest(seed),
         }
-        self._rubrics = {name: _digest(_items(rubric, name)) for name in rubric.exercises}
+        self._rubrics = {name: digest(_items(rubric, name)) for name in rubric.exercises}
         exercises = {f"{name}.py" for name in reference.exercise_ids()}
         facts = root / "reference"
         shared = [path for path in sorted(facts.rglob("*.py")) if str(path.relative_to(facts)) not in exercises
                   and path.relative_to(facts).parts[0] != "solutions"]  # fmt: skip
-        self._references = {name: _digest(_hashes([*shared, facts / f"{name}.py"], root)) for name in rubric.exercises}
+        self._references = {name: digest(hashes([*shared, facts / f"{name}.py"], root)) for name in rubric.exercises}
 
     def of(self, exercise: str, files: Mapping[str, bytes]) -> Key:
         """The key of an exercise of a submission with these files, any of which it may import."""
-        hashes = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+        files_sha256 = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
         rubric, ref = self._rubrics[exercise], self._references[exercise]
-        return Key({"files": _digest(hashes), "rubric": rubric, "reference": ref, **self._common})
+        return Key({"files": digest(files_sha256), "rubric": rubric, "reference": ref, **self._common})
 
 
 def _items(rubric: Rubric, exercise: str) -> dict[str, Any]:
@@ -71,18 +62,3 @@ def _items(rubric: Rubric, exercise: str) -> dict[str, Any]:
         "rest": rubric.model_dump(mode="json", exclude={"exercises", "title", "seed", "weights"}),
         "weights": rubric.weights_of(exercise),
     }
-
-
-def _hashes(paths: Iterable[Path], root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "none"

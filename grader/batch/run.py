@@ -15,8 +15,10 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -25,6 +27,7 @@ from ..items import items_of
 from ..result import ExerciseResult, Result, TotalsResult
 from ..rubric import LoadedRubric, load_rubric
 from . import book, gradebook, isolation, leaderboard, roster, staging, statistics
+from .cluster_file import ParslFile, Slurm, load_cluster_file, require_parsl
 from .entry import Class, Entry, Who, load_class, replace_text
 from .intake import TakenIn, take_in
 from .intake.handed import Person
@@ -33,7 +36,10 @@ from .ledger import Grade, Ledger
 from .progress import Shown
 from .schedule import Event, Schedule
 from .similarity import compare_class
-from .slots import PYTEST_GRADER, ChildSlot, Grader, Job, cpu_slots, find_gpus, gpu_slots
+from .slots import PYTEST_GRADER, Grader, Job, Slot, cpu_slots, find_gpus, gpu_slots
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class Options:
     ledger: str | None = None
     jobs: int | None = None
     gpus: str = "auto"
+    cluster: Path | None = None
     timeout_s: float = 3600.0
     exercises: Sequence[str] = ()
     only: Sequence[str] = ()
@@ -73,8 +80,10 @@ def grade_class(options: Options, console: Console) -> int:
     """Grade what is not graded yet and write the book: 0 when all is graded, else 1. Raises GraderError."""
     loaded = load_rubric(options.rubric)
     exercises = list(dict.fromkeys(item.exercise for item in items_of(loaded.rubric, options.exercises)))
-    gpus, device = find_gpus(options.gpus)
-    isolated = isolation.child_options(unsafe=options.unsafe, gpu=bool(gpus))
+    on_cluster = load_cluster_file(options.cluster) if options.cluster else None
+    gpus, device = ([], on_cluster.device) if on_cluster else find_gpus(options.gpus)
+    # A cluster's nodes have sandboxes of their own, and look for them.
+    isolated = () if on_cluster else isolation.child_options(unsafe=options.unsafe, gpu=bool(gpus))
     people = roster.load_roster(options.roster) if options.roster else None
     participants = leaderboard.load_participants(options.leaderboard) if options.leaderboard else {}
     with _alone(options.out), tempfile.TemporaryDirectory(prefix=".work-", dir=options.out) as scratch:
@@ -82,7 +91,13 @@ def grade_class(options: Options, console: Console) -> int:
         hidden = options.seed if options.seed is not None else ledger.hidden_seed()
         seed = loaded.rubric.seed if hidden is None else hidden
         grader = Grader(options.root, loaded.path.resolve(), seed, options.timeout_s, isolated, options.program)
-        slots = gpu_slots(grader, gpus, options.jobs) if gpus else cpu_slots(grader, options.jobs)
+        slots: Sequence[Slot]
+        place: AbstractContextManager[None] = contextlib.nullcontext()
+        if on_cluster:
+            cluster = _cluster(options, on_cluster, grader)
+            slots, place = cluster.slots, cluster.running()
+        else:
+            slots = gpu_slots(grader, gpus, options.jobs) if gpus else cpu_slots(grader, options.jobs)
         (Path(scratch) / "intake").mkdir()
         taken = take_in(options.submissions, Path(scratch) / "intake", kind=options.kind, attempt=options.attempt,
                         due=options.due)  # fmt: skip
@@ -95,7 +110,7 @@ def grade_class(options: Options, console: Console) -> int:
             ledger.add_run(hidden, loaded.sha256, device)
         jobs = _jobs(found, ledger, options)
         _say_plan(console, jobs, found, ledger, slots)
-        left = _grade(jobs, slots, found, ledger, console, options)
+        left = _grade(jobs, slots, place, found, ledger, console, options)
         rows = book.read_book(klass, ledger)
         if options.dry_run:
             _say_moves(console, book.read_book(before, ledger) if before else [], rows)
@@ -113,6 +128,17 @@ def grade_class(options: Options, console: Console) -> int:
         wanting = [row for row in rows if row.status in ("grader fault", "not graded yet")
                    and _selected(row.entry.submission, options)]  # fmt: skip
         return 1 if left or wanting else 0
+
+
+def _cluster(options: Options, file: Slurm | ParslFile, grader: Grader) -> Cluster:
+    assert options.cluster is not None
+    if options.gpus != "auto":
+        raise GraderError(f"--gpus {options.gpus}: is for this machine; {options.cluster} says what jobs get")
+    require_parsl(options.cluster)
+    from .cluster import Cluster
+
+    log = options.out / "cluster.log"
+    return Cluster(options.cluster, file, grader, log, unsafe=options.unsafe, jobs=options.jobs)
 
 
 def write_book(out: Path, klass: Class, rows: Sequence[book.Row], participants: Mapping[str, str]) -> None:
@@ -237,12 +263,12 @@ def _jobs(found: Mapping[str, _Submission], ledger: Ledger, options: Options) ->
 
 
 def _grade(
-    jobs: Sequence[Job], slots: Sequence[ChildSlot], found: Mapping[str, _Submission], ledger: Ledger, console: Console,
-    options: Options,
+    jobs: Sequence[Job], slots: Sequence[Slot], place: AbstractContextManager[None], found: Mapping[str, _Submission],
+    ledger: Ledger, console: Console, options: Options,
 ) -> list[Job]:  # fmt: skip
     if not jobs:
         return []
-    with Shown(console, len(jobs), "grading") as shown:
+    with place, Shown(console, len(jobs), "grading") as shown:
 
         def tell(event: Event) -> None:
             if event.kind == "ended" and event.job is not None and event.outcome is not None:
@@ -312,7 +338,7 @@ def _say_taken(console: Console, taken: TakenIn, klass: Class) -> None:
 
 
 def _say_plan(
-    console: Console, jobs: Sequence[Job], found: Mapping[str, _Submission], ledger: Ledger, slots: Sequence[ChildSlot]
+    console: Console, jobs: Sequence[Job], found: Mapping[str, _Submission], ledger: Ledger, slots: Sequence[Slot]
 ) -> None:
     """How much there is to grade, and for what was graded before, why again."""
     if not jobs:
