@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "munged", "runuser")
+_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "munged", "setpriv")
 GPUS = 4
 _CONF = """\
 ClusterName=single
@@ -115,8 +115,8 @@ class SingleSlurm:
         for path in (home, key):
             shutil.chown(path, "munge", "munge")
         names = ("socket", "pid-file", "log-file", "seed-file")
-        self._start(["runuser", "-u", "munge", "--", "munged", "--foreground", f"--key-file={key}",
-                     *(f"--{name}={home / name}" for name in names)])  # fmt: skip
+        self._start(["setpriv", "--reuid=munge", "--regid=munge", "--init-groups", "munged", "--foreground",
+                     f"--key-file={key}", *(f"--{name}={home / name}" for name in names)])  # fmt: skip
         _wait_for((home / "socket").exists, f"munged, see {home}")
 
     def _start(self, command: list[str]) -> None:
