@@ -34,9 +34,12 @@ for level in ("L1", "L2"):  # as in a container that allows no namespaces
     plain = Sandbox(level, replace(TRIALS[level].sandbox.facts, namespaces="left out"))
     missing = TRIALS[level].missing or (f"other users can't get into {PRIVATE[0]}" if PRIVATE else "")
     TRIALS[f"{level} without namespaces"] = Trial(plain, missing)
+# Levels below the highest have little of their own: what is tested quickly is none and the highest.
+BETWEEN = [level for level in ("L1", "L2", "L3") if not TRIALS[level].missing][:-1]
 levels = pytest.mark.parametrize(
     "level",
-    [pytest.param(level, marks=[pytest.mark.skip(reason=f"{level}: {trial.missing}")] if trial.missing else [])
+    [pytest.param(level, marks=[pytest.mark.skip(reason=f"{level}: {trial.missing}")] if trial.missing
+                  else [pytest.mark.slow] if level in BETWEEN else [])
      for level, trial in TRIALS.items()],
 )  # fmt: skip
 

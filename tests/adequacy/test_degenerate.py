@@ -67,7 +67,9 @@ def checks_of(exercise_id: str):
 ITEMS = [(exercise, check) for exercise in EXERCISES for check in checks_of(exercise)]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype", [pytest.param(dtype, marks=[] if dtype == "float16" else [pytest.mark.slow]) for dtype in DTYPES]
+)
 @pytest.mark.parametrize(("exercise", "check"), ITEMS)
 def test_outputs_that_need_no_kernel_fail(exercise: str, check: str, dtype: str):
     cases = list(listed(exercise, check, dtype))
