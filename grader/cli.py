@@ -15,13 +15,12 @@ from rich.console import Console
 from rich.table import Table
 
 from . import probe as probing
-from .adequacy.command import adequacy
-from .batch.commands import batch, override
 from .cli_inspect import inspect
 from .cli_profile import profile
 from .errors import GraderError, InfrastructureError
 from .judging import default_root
 from .report.command import report
+from .protected import verify
 from .rubric import Limits, load_rubric
 from .sandbox import LEVELS, Choice, Sandbox, attempt, choose, group_problem, machine_facts
 from .zygote import Zygote
@@ -30,14 +29,24 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Grades Triton kernels; `pytest grader` does the rest."
 )
 
-app.command("adequacy")(adequacy)
 
+# Staff's commands are not in a handout.
+if importlib.util.find_spec(f"{__package__}.batch"):
+    from .batch.commands import batch, override
 
-app.command()(batch)
-app.command()(override)
+    app.command()(batch)
+    app.command()(override)
+if importlib.util.find_spec(f"{__package__}.adequacy"):
+    from .adequacy.command import adequacy
 
+    app.command()(adequacy)
+if importlib.util.find_spec(f"{__package__}.release"):
+    from .release.command import release
+
+    app.command()(release)
 
 app.command()(report)
+app.command()(verify)
 
 
 @app.command()
