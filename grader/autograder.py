@@ -1,4 +1,4 @@
-"""What Gradescope's `run_autograder` runs: grades /autograder/submission and keeps results.json up to date. Trusted side.
+"""What Gradescope's `run_autograder` runs: grades a submission and keeps results.json up to date. Trusted side.
 
 Gradescope kills what takes too long and shows nothing then. So results.json is there from the first second on and is
 written anew whenever an item was judged; shortly before the time is over the judge is interrupted.
@@ -52,7 +52,7 @@ class Run:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         self.result.parent.mkdir(parents=True, exist_ok=True)
-        self._say("The grader was killed before it had judged anything. Submit again; if that stays so, tell the staff.")
+        self._say("The grader was killed before it had judged anything. Submit again; if that stays so, tell staff.")
         judge = self._start()
         try:
             while judge.poll() is None and time.monotonic() < self.deadline and not self._killed:
@@ -67,7 +67,8 @@ class Run:
         self._seen = 0
         note = ""
         if cut_short:
-            note = f"The grader was stopped ({self._killed or 'the time is over'}): what is not measured was not reached."
+            why = self._killed or "the time is over"
+            note = f"The grader was stopped ({why}): what is not measured was not reached."
         elif judge.returncode not in (0, 1):
             note = f"The grader ended early (status {judge.returncode}): what is not measured was not reached."
         if not self._update(note):

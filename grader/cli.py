@@ -19,8 +19,8 @@ from .cli_inspect import inspect
 from .cli_profile import profile
 from .errors import GraderError, InfrastructureError
 from .judging import default_root
-from .report.command import report
 from .protected import verify
+from .report.command import report
 from .rubric import Limits, load_rubric
 from .sandbox import LEVELS, Choice, Sandbox, attempt, choose, group_problem, machine_facts
 from .zygote import Zygote

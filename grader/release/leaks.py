@@ -1,7 +1,7 @@
 """Searches a handout for what must not be in it: lines of the solutions, hidden values. Pure.
 
-A line is found whatever it stands in: code, a comment, a docstring, a document, wrapped or indented otherwise. Not found
-is a solution that was reworded, or whose names were changed.
+A line is found whatever it stands in: code, a comment, a docstring, a document, wrapped or indented otherwise. A
+solution that was reworded, or whose names were changed, is not.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def find_leaks(
 ) -> list[Leak]:
     """Everything found, by file and line.
 
-    `solutions` has each solution's lines, `seeds` the numbers that staff grade with. Raises ReleaseError for a seed that
-    can't be searched for.
+    `solutions` has each solution's lines, `seeds` the numbers that staff grade with. Raises ReleaseError for a seed
+    that can't be searched for.
     """
     lines = {_squeezed(text): f"a line of {name}" for name, texts in solutions.items() for text in _telling(texts)}
     numbers = {*seeds, *(each.value for each in hidden if is_seed(each))}
@@ -78,16 +78,17 @@ def _telling(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _squeezed(text: str) -> str:
-    """Without spaces, and without what a comment or a list begins with, so that a line is found however it is wrapped."""
+    """Without spaces, and without what a comment or a list begins with: a line is found however it is wrapped."""
     return re.sub(r"\s+", "", re.sub(r"^\s*(#:?|>|[-*] )\s*", "", text)).strip('"')
 
 
 def _pattern(seeds: set[int], hidden: Sequence[Hidden]) -> re.Pattern[str] | None:
     alternatives = [rf"(?<![\w.]){form}(?![\w.]*\d)" for seed in seeds for form in (f"0*{seed}", f"0[xX]0*{seed:x}")]
-    keys = []
-    for each in hidden:
-        if is_number(each.value) and not is_seed(each):
-            keys.append(rf"\b{re.escape(each.key)}\b\W{{1,4}}{re.escape(format(each.value, 'g'))}0*(?![\w.])")
+    keys = [
+        rf"\b{re.escape(each.key)}\b\W{{1,4}}{re.escape(format(each.value, 'g'))}0*(?![\w.])"
+        for each in hidden
+        if is_number(each.value) and not is_seed(each)
+    ]
     if not alternatives and not keys:
         return None
     named = "|".join(dict.fromkeys(keys)) or "(?!)"

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..errors import ReleaseError
-from ..result import Result, load_result
+from ..result import ItemResult, Result, load_result
 from ..rubric import Rubric
 from ..verdict import Status
 
@@ -44,7 +44,7 @@ def prove(folder: Path, rubric: Rubric, solutions: Path, say: Callable[[str], No
     say(f"the solutions earn {totals.earned:g} of the {totals.gradable:g} points that need no GPU")
 
 
-def _items(result: Result):  # type: ignore[no-untyped-def]
+def _items(result: Result) -> Iterator[tuple[str, ItemResult]]:
     for exercise, found in result.exercises.items():
         for item in found.items:
             yield "-".join(filter(None, (exercise, item.check, item.dtype))), item

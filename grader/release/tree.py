@@ -26,10 +26,10 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _STAFF_PACKAGES = ("batch", "release")
 _DOCS = ("students.md", "pitfalls.md", "inspect.md", "interpreter.md", "benchmarking.md")
 _FROM_TEMPLATES = {
-    "README.md": "README.md", "gitignore": ".gitignore", "test_handout.py": "tests/test_handout.py",
+    "README.md": "README.md", "gitignore": ".gitignore", "handout_tests.py.j2": "tests/test_handout.py",
     "install": "ci/install", "grade": "ci/grade",
 }  # fmt: skip
-_CI = dict(zip(("grade.yml", "gitlab-ci.yml", "autograder.py"), CI_FILES, strict=True))
+_CI = dict(zip(("grade.yml", "gitlab-ci.yml", "autograder.py.j2"), CI_FILES, strict=True))
 
 Files = dict[str, bytes]
 

@@ -1,5 +1,5 @@
 # solution: begin
-"""RMSNorm over the last dimension, with its gradient.
+"""RMSNorm over the last dimension and its gradient.
 
 rmsnorm(x, w)[r, j] = x[r, j] · s[r] · w[j],  s[r] = 1 / √(meanⱼ x[r, j]² + ε)     (Zhang and Sennrich 2019,
 arXiv:1910.07467)
