@@ -31,16 +31,16 @@ app = typer.Typer(
 
 
 # Staff's commands are not in a handout.
-if importlib.util.find_spec(f"{__package__}.batch"):
+if (Path(__file__).parent / "batch").is_dir():
     from .batch.commands import batch, override
 
     app.command()(batch)
     app.command()(override)
-if importlib.util.find_spec(f"{__package__}.adequacy"):
+if (Path(__file__).parent / "adequacy").is_dir():
     from .adequacy.command import adequacy
 
     app.command()(adequacy)
-if importlib.util.find_spec(f"{__package__}.release"):
+if (Path(__file__).parent / "release").is_dir():
     from .release.command import release
 
     app.command()(release)

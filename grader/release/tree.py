@@ -23,7 +23,7 @@ from .starters import Cut
 
 TIME = 946_684_800  # of every file: 2000-01-01
 _TEMPLATES = Path(__file__).parent / "templates"
-_STAFF_PACKAGES = ("batch", "release")
+_STAFF_PACKAGES = ("adequacy", "batch", "release")
 _DOCS = ("students.md", "pitfalls.md", "inspect.md", "interpreter.md", "benchmarking.md")
 _FROM_TEMPLATES = {
     "README.md": "README.md", "gitignore": ".gitignore", "handout_tests.py.j2": "tests/test_handout.py",

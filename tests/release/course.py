@@ -37,7 +37,7 @@ def copy_course(folder: Path) -> Path:
     return folder
 
 
-def run(*command: object, cwd: Path, timeout_s: float = 300, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(*command: object, cwd: Path, timeout_s: float = 900, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command with some variables set, and none of the test's own PYTHONPATH."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "GRADER_SEED")}
     return subprocess.run([str(part) for part in command], cwd=cwd, env={**environment, **variables},

@@ -17,8 +17,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from grader.errors import ReleaseError
 from grader.protected import changed
 from grader.release import tree
+from grader.release.prove import prove
+from grader.rubric import load_rubric
 from tests.release.course import ROOT, RUBRIC, copy_course, grader, run
 
 VENV = Path(sys.prefix)
@@ -54,24 +57,38 @@ def students(made: Path, folder: Path, source: Path = SOLUTION) -> Path:
 def test_it_was_proved_before_it_was_written(made):
     said = (made / "said.txt").read_text().splitlines()
     assert said[:4] == ["running the handout's own tests", "grading the starters", "grading the solutions",
-                        "the solutions earn 3.33333 of the 3.33333 points that need no GPU"]  # fmt: skip
+                        "the solutions earn 5 of the 5 points that need no GPU"]  # fmt: skip
     assert [line.split(":")[0] for line in said[4:]] == [f"wrote {made}/autograder.zip", f"wrote {made}/repository"]
 
 
 def test_it_has_what_students_need_and_nothing_of_the_staffs(made):
     files = {path.relative_to(made / "repository").as_posix() for path in (made / "repository").rglob("*")}
     assert {"README.md", "student/row_sum.py", "reference/row_sum.py", "rubric.yaml", "docs/pitfalls.md",
-            "MANIFEST.sha256", ".github/workflows/grade.yml", ".gitlab-ci.yml", "ci/autograder.py"} <= files  # fmt: skip
+            "MANIFEST.sha256", ".github/workflows/grade.yml", ".gitlab-ci.yml", "ci/autograder.py",
+            } <= files  # fmt: skip
     assert not {"reference/solutions", "reference/gelu.py", "grader/batch", "grader/release", "result.json"} & files
     assert not [name for name in files if "__pycache__" in name and not name.startswith(".git/")]
     done = grader(made / "repository", "--help")
-    assert "verify" in done.stdout
-    assert "batch" not in done.stdout
+    assert " verify " in done.stdout
+    assert " batch " not in done.stdout
+
+
+def test_what_a_handout_lacks_is_not_taken_from_the_staffs_repository(tmp_path):
+    (tmp_path / "grader").mkdir()
+    (tmp_path / "grader/__init__.py").touch()
+    shutil.copy(ROOT / "grader/options.py", tmp_path / "grader")
+    shutil.copy(ROOT / "grader/launch.py", tmp_path / "grader")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_it.py").write_text("def test_it():\n    import grader.scoring\n")
+    with pytest.raises(ReleaseError, match="No module named 'grader.scoring'"):
+        prove(tmp_path, load_rubric(ROOT / "rubric.yaml").rubric, tmp_path, print)
 
 
 def test_the_same_input_gives_the_same_bytes_modes_and_times(made, tmp_path):
     assert json.loads((made / "times.json").read_text()) == [tree.TIME]
-    files = {name: (made / "repository" / name).read_bytes() for name in ("README.md", "ci/grade", "student/row_sum.py")}
+    files = {
+        name: (made / "repository" / name).read_bytes() for name in ("README.md", "ci/grade", "student/row_sum.py")
+    }
     seen = []
     for number in (1, 2):
         folder = tmp_path / str(number)
@@ -130,8 +147,8 @@ def test_the_steps_of_github_actions_grade_with_a_pristine_grader(made, tmp_path
             assert done.returncode == 0, f"{step['name']}: {done.stdout}{done.stderr}"
             output[step["name"]] = done.stdout
     assert output["protected files"].startswith("::warning title=protected file::grader/scoring.py: was changed")
-    assert "3.33" in (tmp_path / "summary.md").read_text()
-    assert json.loads((tmp_path / "out/result.json").read_text())["totals"]["earned"] == pytest.approx(10 / 3)
+    assert "5 / 5" in (tmp_path / "summary.md").read_text()
+    assert json.loads((tmp_path / "out/result.json").read_text())["totals"]["earned"] == 5
     assert (tmp_path / "out/junit.xml").read_text().startswith("<?xml")
 
 
@@ -167,7 +184,7 @@ def test_the_autograder_of_classroom_50_leaves_its_result(made, tmp_path):
                ASSIGNMENT="kernels")  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads((submission / "result.json").read_text())
-    assert (result["score"], result["max-score"], result["assignment"]) == (333, 1000, "kernels")
+    assert (result["score"], result["max-score"], result["assignment"]) == (500, 1000, "kernels")
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("check_jsonschema"), reason="needs check-jsonschema")
@@ -179,7 +196,9 @@ def test_the_autograder_of_classroom_50_leaves_its_result(made, tmp_path):
     ],
 )
 def test_the_ci_files_fit_the_platforms_schemas(made, file, schema):
-    done = run(sys.executable, "-m", "check_jsonschema", "--builtin-schema", *schema, made / "repository" / file, cwd=made)
+    done = run(
+        sys.executable, "-m", "check_jsonschema", "--builtin-schema", *schema, made / "repository" / file, cwd=made
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -204,13 +223,15 @@ def test_gradescopes_archive_grades_in_its_container_with_the_staffs_rubric(made
     done = run(root / "source/run_autograder", cwd="/", AUTOGRADER_ROOT=str(root))
     assert done.returncode == 0, done.stdout + done.stderr
     results = json.loads((root / "results/results.json").read_text())
-    assert results["score"] == pytest.approx(10 / 3, abs=1e-3)
+    assert results["score"] == 5
     assert {test["name"]: test.get("status") for test in results["tests"]} == {
         "row_sum aligned-float32": "passed", "row_sum speed-16384x32768.float32": None
     }  # fmt: skip
     graded = json.loads((root / "results/grader/result.json").read_text())
     assert graded["environment"]["seed"] == 246813579
-    assert graded["environment"]["rubric_sha256"] == hashlib.sha256((made / "course/rubric.yaml").read_bytes()).hexdigest()
+    assert (
+        graded["environment"]["rubric_sha256"] == hashlib.sha256((made / "course/rubric.yaml").read_bytes()).hexdigest()
+    )
     assert "246813579" not in (root / "results/results.json").read_text()
 
 
@@ -230,7 +251,9 @@ def test_a_killed_autograder_leaves_a_partial_result(made, tmp_path, how):
         assert running.wait(60) == (-signal.SIGKILL if how == "SIGKILL" else 0)
     written = json.loads(results.read_text())
     assert written["score"] == 0
-    assert {"SIGKILL": "was killed", "SIGTERM": "stopped (SIGTERM)", "budget": "the time is over"}[how] in written["output"]
+    assert {"SIGKILL": "was killed", "SIGTERM": "stopped (SIGTERM)", "budget": "the time is over"}[how] in written[
+        "output"
+    ]
 
 
 def until(condition, timeout_s: float = 60) -> None:

@@ -101,8 +101,18 @@ def test_null_leaves_a_key_out_and_a_rubric_without_release_stays_as_it_is():
     ("file", "planted", "variables", "says"),
     [
         ("student/row_sum.py", "", {}, "is not what its solution gives; write it anew: make starters"),
-        ("docs/students.md", "\n\n> {line}\n", {}, "docs/students.md:{number}: a line of the solution of student/row_sum"),
-        ("grader/judge.py", "\n# seed 777123\n", {"GRADER_SEED": "777123"}, "grader/judge.py:{number}: the hidden seed"),
+        (
+            "docs/students.md",
+            "\n\n> {line}\n",
+            {},
+            "docs/students.md:{number}: a line of the solution of student/row_sum",
+        ),
+        (
+            "grader/judge.py",
+            "\n# seed 777123\n",
+            {"GRADER_SEED": "777123"},
+            "grader/judge.py:{number}: the hidden seed",
+        ),
     ],
 )
 def test_release_refuses_a_planted_leak_and_writes_nothing(tmp_path, file, planted, variables, says):

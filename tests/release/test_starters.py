@@ -54,7 +54,9 @@ def test_every_starter_is_of_an_exercise():
 
 def test_regions_go_and_what_they_give_instead_stays(tmp_path):
     found = cut_text(tmp_path, SOLUTION)
-    assert found.text == '''\
+    assert (
+        found.text
+        == '''\
 """Exercise: double."""
 
 import torch
@@ -65,6 +67,7 @@ def double(x):
     # TODO: write kernels with @triton.jit above, launch them here, and return the result.
     raise NotImplementedError("double is not written yet: student/double.py")
 '''
+    )
     assert {line.strip() for line in found.solution} >= {'"""How it works."""', "return 2 * x", "return helper(x)"}
     assert not any("Exercise" in line for line in found.solution)
 
