@@ -71,10 +71,10 @@ class Run:
             note = f"The grader was stopped ({why}): what is not measured was not reached."
         elif judge.returncode not in (0, 1):
             note = f"The grader ended early (status {judge.returncode}): what is not measured was not reached."
-        if not self._update(note):
-            self._say("The grader could not start. Tell the staff.")
-            return 1
-        return 0
+        if self._update(note):
+            return 0
+        self._say(note or "The grader could not start. Tell the staff.")
+        return 0 if cut_short else 1
 
     def _start(self) -> subprocess.Popen[bytes]:
         """The judge in a group of its own. The seed goes through a pipe: no other process can read it there."""

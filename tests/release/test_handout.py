@@ -79,8 +79,7 @@ def test_what_a_handout_lacks_is_not_taken_from_the_staffs_repository(tmp_path):
     shutil.copy(ROOT / "grader/options.py", tmp_path / "grader")
     shutil.copy(ROOT / "grader/launch.py", tmp_path / "grader")
     (tmp_path / "tests").mkdir()
-    (tmp_path / "tests/test_it.py").write_text("def test_it():\n    import grader.scoring\n")
-    with pytest.raises(ReleaseError, match="No module named 'grader.scoring'"):
+    with pytest.raises(ReleaseError, match=r"No module named 'grader\.cgroup'"):
         prove(tmp_path, load_rubric(ROOT / "rubric.yaml").rubric, tmp_path, print)
 
 
