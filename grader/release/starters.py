@@ -16,11 +16,12 @@ from pathlib import Path
 import reference
 from reference.harness import Harness
 
+from ..adequacy.source import BEGIN, END
 from ..errors import GraderError, ReleaseError
 from ..judging import default_root
 from ..rubric import Rubric, load_rubric
 
-BEGIN, END, KEPT = "# solution: begin", "# solution: end", "#:"
+KEPT = "#:"
 TODO = "# TODO: write kernels with @triton.jit above, launch them here, and return the result."
 
 

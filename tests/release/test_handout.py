@@ -66,7 +66,7 @@ def test_it_has_what_students_need_and_nothing_of_the_staffs(made):
     assert {"README.md", "student/row_sum.py", "reference/row_sum.py", "rubric.yaml", "docs/pitfalls.md",
             "MANIFEST.sha256", ".github/workflows/grade.yml", ".gitlab-ci.yml", "ci/autograder.py",
             } <= files  # fmt: skip
-    assert not {"reference/solutions", "reference/gelu.py", "grader/batch", "grader/release", "result.json"} & files
+    assert not {"reference/solutions", "reference/gelu.py", "grader/batch", "grader/adequacy", "grader/release"} & files
     assert not [name for name in files if "__pycache__" in name and not name.startswith(".git/")]
     done = grader(made / "repository", "--help")
     assert " verify " in done.stdout
@@ -164,6 +164,7 @@ def test_a_grader_that_is_not_the_pinned_one_is_refused(made, tmp_path):
     assert "grader/scoring.py: FAILED" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_script_of_gitlab_reports_a_starter(made, tmp_path):
     job = yaml.safe_load((made / "repository/.gitlab-ci.yml").read_text())
     submission = students(made, tmp_path / "project", made / "repository/student/row_sum.py")
@@ -177,6 +178,7 @@ def test_the_script_of_gitlab_reports_a_starter(made, tmp_path):
     assert (submission / "out/junit.xml").is_file()
 
 
+@pytest.mark.slow
 def test_the_autograder_of_classroom_50_leaves_its_result(made, tmp_path):
     submission = students(made, tmp_path / "submission")
     done = run(sys.executable, made / "repository/ci/autograder.py", cwd=submission, GRADER_VENV=str(VENV),
@@ -234,7 +236,10 @@ def test_gradescopes_archive_grades_in_its_container_with_the_staffs_rubric(made
     assert "246813579" not in (root / "results/results.json").read_text()
 
 
-@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM", "budget"])
+@pytest.mark.parametrize(
+    "how",
+    ["SIGKILL", pytest.param("SIGTERM", marks=pytest.mark.slow), pytest.param("budget", marks=pytest.mark.slow)],
+)
 def test_a_killed_autograder_leaves_a_partial_result(made, tmp_path, how):
     stuck = tmp_path / "stuck.py"
     stuck.write_text("import time\ntime.sleep(1000)\n")
