@@ -83,6 +83,20 @@ def test_what_a_handout_lacks_is_not_taken_from_the_staffs_repository(tmp_path):
         prove(tmp_path, load_rubric(ROOT / "rubric.yaml").rubric, tmp_path, print)
 
 
+@pytest.mark.slow
+def test_a_starter_that_is_written_is_refused(made, tmp_path):
+    folder = students(made, tmp_path / "handout")
+    with pytest.raises(ReleaseError, match="the starter's row_sum-aligned-float32 is passed, not not_implemented"):
+        prove(folder, load_rubric(folder / "rubric.yaml").rubric, SOLUTION.parent, print)
+
+
+@pytest.mark.slow
+def test_a_solution_that_does_not_score_full_is_refused(made, tmp_path):
+    folder = students(made, tmp_path / "handout", made / "repository/student/row_sum.py")
+    with pytest.raises(ReleaseError, match="the solution's row_sum-aligned-float32 is not_implemented"):
+        prove(folder, load_rubric(folder / "rubric.yaml").rubric, folder / "student", print)
+
+
 def test_the_same_input_gives_the_same_bytes_modes_and_times(made, tmp_path):
     assert json.loads((made / "times.json").read_text()) == [tree.TIME]
     files = {
