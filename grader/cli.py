@@ -15,12 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from . import probe as probing
-from .adequacy.command import adequacy
-from .batch.commands import batch, override
 from .cli_inspect import inspect
 from .cli_profile import profile
 from .errors import GraderError, InfrastructureError
 from .judging import default_root
+from .protected import verify
 from .report.command import report
 from .rubric import Limits, load_rubric
 from .sandbox import LEVELS, Choice, Sandbox, attempt, choose, group_problem, machine_facts
@@ -33,14 +32,24 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Grades Triton kernels; `pytest grader` does the rest."
 )
 
-app.command("adequacy")(adequacy)
 
+# Staff's commands are not in a handout.
+if (Path(__file__).parent / "batch").is_dir():
+    from .batch.commands import batch, override
 
-app.command()(batch)
-app.command()(override)
+    app.command()(batch)
+    app.command()(override)
+if (Path(__file__).parent / "adequacy").is_dir():
+    from .adequacy.command import adequacy
 
+    app.command()(adequacy)
+if (Path(__file__).parent / "release").is_dir():
+    from .release.command import release
+
+    app.command()(release)
 
 app.command()(report)
+app.command()(verify)
 
 
 @app.command()

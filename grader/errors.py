@@ -46,6 +46,10 @@ class ReportError(GraderError):
     """A report that can't be made of what was given."""
 
 
+class ReleaseError(GraderError):
+    """A handout that must not go out, or can't be made; names what is wrong and where."""
+
+
 class SelectionError(GraderError):
     """An option that names something which does not exist."""
 

@@ -79,7 +79,7 @@ def _copy_worker_code(target: Path, *, with_reference: bool) -> None:
         shutil.copy(_PACKAGE / name, target / "grader" / name)
     if with_reference:
         (target / "reference").mkdir()
-        for path in (_PACKAGE.parent / "reference").glob("*.py"):
+        for path in (_PACKAGE.parent / "reference").glob("*.py*"):
             shutil.copy(path, target / "reference")
     for path in (target, *target.rglob("*")):  # whatever the judge's umask is
         path.chmod(0o755 if path.is_dir() else 0o644)

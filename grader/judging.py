@@ -143,7 +143,7 @@ class Judging:
             return verdict
         script = debug_script(
             verdict, self.rubric.tolerance_for(Case.parse(verdict.case)), file.resolve(),
-            self.rubric.entry_of(item.exercise), default_root(), script=self.path(item, "py"),
+            self.rubric.entry_of(item.exercise), code_root(), script=self.path(item, "py"),
             tf32=self.rubric.tf32_of(item.exercise),
         )  # fmt: skip
         return replace(verdict, attachments={**verdict.attachments, "py": script})
@@ -204,5 +204,17 @@ def timed_case(item: Item) -> Case:
 
 
 def default_root() -> Path:
-    """The folder that holds `grader/`, `student/` and `rubric.yaml`."""
+    """The course's folder, with `student/` and `rubric.yaml`: the one that holds `grader/`.
+
+    Where the grader was installed from a wheel there is none such: then the nearest one around the current folder.
+    """
+    here = code_root()
+    if (here / "rubric.yaml").is_file():
+        return here
+    current = Path.cwd()
+    return next((folder for folder in (current, *current.parents) if (folder / "rubric.yaml").is_file()), current)
+
+
+def code_root() -> Path:
+    """The folder that holds `grader/` and `reference/`."""
     return Path(__file__).parent.parent

@@ -42,6 +42,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     """Launch a worker process before grader/conftest.py is imported, as both import torch for seconds."""
     options = early_config.known_args_namespace
     here = Path(__file__).parent
+    if "grader" in args and not Path("grader").exists():
+        # Installed from a wheel: the word is the package, wherever it is.
+        args[args.index("grader")] = options.file_or_dir[options.file_or_dir.index("grader")] = str(here)
     grades = any(Path(arg).resolve().is_relative_to(here) for arg in args if not arg.startswith("-"))
     if grades and options.sandbox == "L0" and not (options.collectonly or options.help or options.version):
         launch.start_early()

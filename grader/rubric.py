@@ -145,6 +145,18 @@ class Reports(_Model):
     docs: str = Field(default="", pattern=r"^(https?://\S+/)?$")
 
 
+class Release(_Model):
+    """What a handout has other than staff do: `docs/release.md`. A handout's rubric has no such block.
+
+    `public` is laid over the rubric; null leaves a key out. `url` and `tag`: whence CI fetches the handout anew.
+    """
+
+    public: Mapping[str, Any] = Field(default_factory=dict)
+    reference: Literal["source", "compiled"] = "source"
+    url: str = Field(default="", pattern=r"^((https|ssh|file)://[\w./:@%+~-]+)?$")
+    tag: str = Field(default="", pattern=r"^([\w.][\w./-]*)?$")
+
+
 class ExerciseRubric(_Model):
     """One exercise: its points and where it differs from the defaults."""
 
@@ -187,6 +199,7 @@ class Rubric(_Model):
     source_rules: SourceRules = SourceRules()
     report: Reports = Reports()
     adequacy: Adequacy = Adequacy()
+    release: Release = Release()
     exercises: Mapping[str, ExerciseRubric] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -13,8 +13,8 @@ _NOT_EXERCISES = {"__init__", "exercise", "harness", "strategies", "values"}
 
 
 def exercise_ids() -> list[str]:
-    """The ids of all exercises, sorted: one per `reference/<id>.py`."""
-    return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in _NOT_EXERCISES)
+    """The ids of all exercises, sorted: one per `reference/<id>.py`, or `.pyc` in a handout that was compiled."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.py*") if path.stem not in _NOT_EXERCISES)
 
 
 def kernel_exercise_ids() -> list[str]:

@@ -1,5 +1,7 @@
 """Exercise: attention without the score matrix in memory, with its gradients."""
 
+import math
+
 import torch
 import triton
 import triton.language as tl

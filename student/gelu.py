@@ -1,5 +1,7 @@
 """Exercise: GeLU, element by element."""
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -12,5 +14,5 @@ def gelu(x: torch.Tensor) -> torch.Tensor:
     Result: a new tensor of the same shape, dtype and device. Compute in float32.
     Mind: Triton has no tl.tanh, and exp(2a) overflows for large a.
     """
-    # TODO: write a kernel with @triton.jit above, launch it here, and return the result.
+    # TODO: write kernels with @triton.jit above, launch them here, and return the result.
     raise NotImplementedError("gelu is not written yet: student/gelu.py")

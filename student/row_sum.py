@@ -11,5 +11,5 @@ def row_sum(x: torch.Tensor) -> torch.Tensor:
     x: (M, N), any strides, float32, float16 or bfloat16; it must not be changed. N may be larger than any block.
     Result: a new (M,) tensor of the same dtype and device. Accumulate in float32.
     """
-    # TODO: write a kernel with @triton.jit above, launch it here, and return the result.
+    # TODO: write kernels with @triton.jit above, launch them here, and return the result.
     raise NotImplementedError("row_sum is not written yet: student/row_sum.py")

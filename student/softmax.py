@@ -13,5 +13,5 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
     Result: a new (M, N) tensor of the same dtype and device. Compute in float32.
     Mind: what a masked load fills in must not count in the maximum or the sum.
     """
-    # TODO: write a kernel with @triton.jit above, launch it here, and return the result.
+    # TODO: write kernels with @triton.jit above, launch them here, and return the result.
     raise NotImplementedError("softmax is not written yet: student/softmax.py")

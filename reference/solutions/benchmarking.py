@@ -1,9 +1,18 @@
+# solution: begin
 """How long a call takes on the device, and which kernels it spends that time in.
 
 The host's clock runs from an idle device to an idle device: torch.cuda.synchronize() waits for every stream, so nothing
 that `run` launched is still going on when the clock is read, and nothing of the call before is when it starts. Events
 recorded before and after `run` would be finer by the microseconds that a launch takes, but see the current stream only.
 """
+
+#: """Exercise: how long does a call take on the device, and which kernels does it spend that time in?
+#:
+#: `run` launches work and usually returns before it is over. Without a GPU the grader simulates the device: streams,
+#: events, torch.cuda.synchronize, clocks, NVTX and torch.profiler work as on a GPU, but there are no tensors on it.
+#: Both torch.cuda.nvtx and the package nvtx will do. What triton.testing.do_bench does is for you to write.
+#: """
+# solution: end
 
 import time
 from collections.abc import Callable
@@ -33,6 +42,7 @@ def benchmark(run: Callable[[], object], num_warmups: int = 1, num_trials: int =
     NVTX ranges: one that is named "warmup…" holds all warm-ups, one that is named "trial…" each trial.
     """
     # solution: begin
+    #: # TODO: warm up, time each trial, and return the mean.
     warm_up(run, num_warmups)
     total_s = 0.0
     for trial in range(num_trials):
@@ -53,6 +63,7 @@ def profile(run: Callable[[], object], num_warmups: int = 1) -> list[tuple[str, 
     NVTX ranges: one that is named "warmup…" holds all warm-ups, one that is named "profile…" the call.
     """
     # solution: begin
+    #: # TODO: warm up, run torch.profiler.profile around one call, and return the rows of its key_averages().
     warm_up(run, num_warmups)
     with torch.profiler.profile(activities=[ProfilerActivity.CUDA]) as profiler, torch.cuda.nvtx.range("profile"):
         run()

@@ -1,3 +1,4 @@
+# solution: begin
 """Exact attention without the score matrix in memory (FlashAttention-2), with its gradient.
 
 S = q·kᵀ / √dim + bias,  P = softmax of S by rows,  o = P·v,  lse[i] = ln Σⱼ e^S[i, j]
@@ -19,6 +20,9 @@ allow it, the copy engine fetches the blocks (TMA); any other strides or device 
 FLOPs: forward 4 · batch · heads · seq_q · seq_k · dim, half of it when causal; backward 2.5 times that, computed as
 3.5. Bytes moved at least: q, k, v, o and lse once. Memory: linear in seq, but for dbias, which is as large as bias.
 """
+
+#: """Exercise: attention without the score matrix in memory, with its gradients."""
+# solution: end
 
 import math
 
@@ -381,15 +385,26 @@ class FlashAttention(torch.autograd.Function):
 
 
 def flash_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, bias: torch.Tensor | None = None,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool = False,
+    bias: torch.Tensor | None = None,
     return_lse: bool = False,
-) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """Return softmax(q·kᵀ / √dim + bias)·v and, on request, lse = ln Σⱼ exp of the scores; differentiable.
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Return o = P·v, P the softmax over keys of S = q·kᵀ / √dim + bias; differentiable in q, k, v and bias.
 
-    q: (batch, heads, seq_q, dim), k and v: (batch, heads, seq_k, dim), any strides, one dtype of float32, float16 and
-    bfloat16. bias: broadcastable to (batch, heads, seq_q, seq_k). causal: query i sees keys j ≤ i + seq_k − seq_q.
+    q: (batch, heads, seq_q, dim), k and v: (batch, heads, seq_k, dim), any strides, all float32, float16 or bfloat16;
+    they must not be changed. dim is 16 to 256, not always a power of two. seq_q and seq_k are any, and may differ.
+    causal: query i sees the keys j ≤ i + seq_k − seq_q, so that the last query sees the last key.
+    bias: (batch or 1, heads or 1, seq_q, seq_k) of the same dtype; entries may be −∞.
     A query that sees no key has o = 0 and lse = −∞.
-    Result: o like q, a new tensor; lse (batch, heads, seq_q) in float32.
+    Result: o like q, a new tensor. With return_lse the tuple (o, lse), lse[…, i] = ln Σⱼ exp(S[…, i, j]) in float32,
+    (batch, heads, seq_q).
+    Memory: linear in seq_q and seq_k. Go over the keys in blocks, with a running maximum and sum (FlashAttention-2).
+    Gradients, for the check `gradient`: from `backward` of a torch.autograd.Function, in kernels of yours. With g the
+    gradient of o and D = Σ g·o over dim, minus the gradient of lse where that is asked for:
+    dv = Pᵀ·g, dS = P ∘ (g·vᵀ − D), dq = dS·k / √dim, dk = dSᵀ·q / √dim; dbias is dS, summed where bias was broadcast.
     """
     # solution: begin
     o, lse = FlashAttention.apply(q, k, v, causal, bias)

@@ -1,3 +1,4 @@
+# solution: begin
 """GeLU, tanh form, on a tensor of any shape and layout.
 
 gelu(x) = x/2 · (1 + tanh(a)),  a = √(2/π) · (x + 0.044715 x³)     (Hendrycks and Gimpel 2016, arXiv:1606.08415)
@@ -7,6 +8,9 @@ infinity the quotient is 0, the right limit, where the textbook (e^(2a) − 1) /
 
 Bytes moved: 2 · numel · element size (read x once, write y once); the arithmetic hides behind them.
 """
+
+#: """Exercise: GeLU, element by element."""
+# solution: end
 
 import math
 
@@ -64,9 +68,11 @@ def walk(x: torch.Tensor, y: torch.Tensor) -> tuple[list[int], list[int]]:
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:
-    """Return x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))) elementwise.
+    """Return GeLU of x in its tanh form, 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))).
 
-    x: any shape and strides, float32, float16 or bfloat16. Result: a new tensor of the same shape, dtype and device.
+    x: any shape, any strides, float32, float16 or bfloat16; it must not be changed.
+    Result: a new tensor of the same shape, dtype and device. Compute in float32.
+    Mind: Triton has no tl.tanh, and exp(2a) overflows for large a.
     """
     # solution: begin
     y = torch.empty_like(x)  # keeps x's memory order where x is dense, so a transpose costs nothing

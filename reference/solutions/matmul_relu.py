@@ -1,3 +1,4 @@
+# solution: begin
 """Matrix product with ReLU in the same kernel.
 
 matmul_relu(a, b)[i, j] = max(Σₖ a[i, k] · b[k, j], 0)
@@ -13,6 +14,9 @@ fetches whole tiles from a descriptor, threads compute no addresses, and one pro
 
 FLOPs: 2 · M · N · K. Bytes moved at least: (M · K + K · N + M · N) · element size.
 """
+
+#: """Exercise: a matrix product with a ReLU fused behind it."""
+# solution: end
 
 import torch
 import triton
@@ -131,10 +135,10 @@ def rows_or_columns(x: torch.Tensor) -> bool | None:
 
 
 def matmul_relu(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return max(a @ b, 0), accumulated in float32.
+    """Return max(Σₖ a[i, k]·b[k, j], 0).
 
-    a: (M, K), b: (K, N), any strides, both float32, float16 or bfloat16; float32 inputs may be rounded to TF32.
-    Result: a new (M, N) tensor of the same dtype and device.
+    a: (M, K), b: (K, N), any strides, both float32, float16 or bfloat16; they must not be changed.
+    Result: a new (M, N) tensor of the same dtype and device. Accumulate in float32; apply the ReLU before the store.
     """
     # solution: begin
     (M, K), N = a.shape, b.shape[1]

@@ -1,4 +1,5 @@
-"""RMSNorm over the last dimension, with its gradient.
+# solution: begin
+"""RMSNorm over the last dimension and its gradient.
 
 rmsnorm(x, w)[r, j] = x[r, j] · s[r] · w[j],  s[r] = 1 / √(meanⱼ x[r, j]² + ε)     (Zhang and Sennrich 2019,
 arXiv:1910.07467)
@@ -15,6 +16,9 @@ fixed order: no atomics, so the gradient is the same every time.
 
 Bytes moved: forward 2 · numel · element size; backward 3 · numel · element size (x, g, dx) and the shares of dw.
 """
+
+#: """Exercise: RMSNorm over the last dimension, with its gradient."""
+# solution: end
 
 import torch
 import triton
@@ -178,10 +182,14 @@ class RMSNorm(torch.autograd.Function):
 
 
 def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
-    """Return x · weight / √(mean(x²) + eps), the mean over the last dimension; differentiable in x and weight.
+    """Return y[…, j] = x[…, j] · s · weight[j] with s = 1 / √(meanₖ x[…, k]² + eps), differentiable in x and weight.
 
-    x: (..., N), weight: (N,), any strides, float32, float16 or bfloat16; statistics are float32.
-    Result: a new tensor of x's shape, dtype and device.
+    x: (…, N) with any leading dimensions, weight: (N,), any strides, both float32, float16 or bfloat16; they must not
+    be changed. N may be larger than any block.
+    Result: a new tensor of x's shape, dtype and device. Compute in float32: a sum of squares overflows in 16 bits.
+    Gradients, for the check `gradient`: with g the gradient of y and x̂ = x · s,
+    dx = s · (weight · g − x̂ · meanₖ(x̂ · weight · g)) and dweight = Σ g · x̂ over all rows. Compute both in kernels of
+    yours, launched from `backward` of a torch.autograd.Function. g may have any strides, as x may.
     """
     # solution: begin
     return RMSNorm.apply(x, weight, eps)

@@ -1,3 +1,4 @@
+# solution: begin
 """Sum of each row of a matrix.
 
 row_sum(x)[i] = Σⱼ x[i, j]
@@ -9,6 +10,9 @@ whose partial sums the same kernel adds up in a fixed order: no atomics, so the 
 
 Bytes moved: M · N · element size read, M · element size written.
 """
+
+#: """Exercise: the sums of the rows of a matrix."""
+# solution: end
 
 import torch
 import triton
@@ -69,9 +73,10 @@ def launch(x: torch.Tensor, out: torch.Tensor, ranges: int) -> None:
 
 
 def row_sum(x: torch.Tensor) -> torch.Tensor:
-    """Return Σⱼ x[i, j] for every row i, accumulated in float32.
+    """Return Σₖ x[i, k] for each row i.
 
-    x: (M, N), any strides, float32, float16 or bfloat16. Result: a new (M,) tensor of the same dtype and device.
+    x: (M, N), any strides, float32, float16 or bfloat16; it must not be changed. N may be larger than any block.
+    Result: a new (M,) tensor of the same dtype and device. Accumulate in float32.
     """
     # solution: begin
     M, N = x.shape

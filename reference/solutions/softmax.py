@@ -1,3 +1,4 @@
+# solution: begin
 """Softmax over the last dimension of a matrix.
 
 softmax(x)[i, j] = e^(x[i, j] − m[i]) / Σₖ e^(x[i, k] − m[i]),  m[i] = maxₖ x[i, k]
@@ -8,6 +9,9 @@ Milakov and Gimelshein 2018, arXiv:1805.02867), the second writes the result.
 
 Bytes moved: 2 · M · N · element size; 3 · M · N · element size in two passes, less what the cache still holds.
 """
+
+#: """Exercise: softmax over the rows of a matrix."""
+# solution: end
 
 import torch
 import triton
@@ -72,10 +76,12 @@ def softmax_online_kernel(
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
-    """Return e^(x[i, j] − maxₖ x[i, k]) / Σₖ e^(x[i, k] − maxₖ x[i, k]), the softmax of each row.
+    """Return exp(x[i, j] − m[i]) / Σₖ exp(x[i, k] − m[i]), where m[i] is the largest value of row i.
 
-    x: (M, N), any strides, float32, float16 or bfloat16; −inf entries get weight 0, and a row of only −inf or with a
-    +inf is NaN, as in torch.softmax. Result: a new (M, N) tensor of the same dtype and device.
+    x: (M, N), any strides, float32, float16 or bfloat16, entries may be −∞; it must not be changed. N may be larger
+    than any block.
+    Result: a new (M, N) tensor of the same dtype and device. Compute in float32.
+    Mind: what a masked load fills in must not count in the maximum or the sum.
     """
     # solution: begin
     M, N = x.shape
