@@ -212,7 +212,9 @@ EXERCISE = Exercise(
     mistakes={
         "layer_norm": Mistake("the mean is subtracted first, as LayerNorm does", _layer_norm),
         "eps_outside_the_root": Mistake("eps is added to the root, not under it", _eps_outside),
-        "without_eps": Mistake("eps is missing", lambda x, weight, eps: oracle(x, weight, 0.0)),
+        "without_eps": Mistake(
+            "eps is missing, or is not the one that was given", lambda x, weight, eps: oracle(x, weight, 0.0)
+        ),
         "sum": Mistake("the squares are added up, not averaged", _sum),
         "padded_mean": Mistake("the sum of squares is divided by the block size, not by the row length", _padded_mean),
         "without_weight": Mistake(

@@ -14,9 +14,7 @@ import sys
 import pytest
 
 import reference
-from grader import gpu_lock
-from grader import grading as grading_module
-from grader import zygote as zygote_module
+from grader import gpu_lock, judging
 from grader.arena import logical_inputs
 from grader.expected import expected_outputs
 from grader.grading import Grading
@@ -51,7 +49,7 @@ def test_each_of_several_outputs_is_judged_and_not_only_the_last(wrong):
 @pytest.fixture
 def broken_machine(monkeypatch):
     """A machine whose worker process ends at once, as with a broken installation."""
-    monkeypatch.setattr(zygote_module.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     started = Machine(Limits(), "cpu")
     yield started
     started.close()
@@ -81,7 +79,7 @@ def test_an_unexpected_exception_of_the_grader_is_not_booked_as_the_submissions(
     def run(_):
         raise ZeroDivisionError("a slip")
 
-    monkeypatch.setattr(grading_module.Search, "run", run)
+    monkeypatch.setattr(judging.Search, "run", run)
     grading = Grading(rubric_for("softmax", "right_online.py"), Submission(FOLDER / "softmax"), machine)
     verdict = grading.grade(grading.items[0]).verdict
     grading.close()

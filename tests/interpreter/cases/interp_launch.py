@@ -364,5 +364,5 @@ def test_signature_of_the_public_interface():
 
     assert list(inspect.signature(interpreter.record).parameters) == ["options"]
     assert list(interpreter.Options.__dataclass_fields__) == [
-        "config_index", "tf32", "accumulate_16bit", "memory_check", "batch",
+        "config_index", "tf32", "accumulate_16bit", "memory_check", "batch", "silenced", "inputs",
     ]  # fmt: skip
