@@ -123,6 +123,7 @@ config = Config(
 """
 
 
+@pytest.mark.slow
 def test_a_class_is_graded_by_parsls_workers(options, tmp_path, monkeypatch, capsys):
     text = PARSL.replace("ROOT", str(ROOT)).replace("RUN", str(tmp_path / "runinfo"))
     file = written(tmp_path, text, "cluster.py")

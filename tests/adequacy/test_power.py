@@ -21,6 +21,8 @@ from grader.machine import Machine
 from grader.rubric import Limits, load_rubric
 from tests.corpus import ROOT
 
+pytestmark = pytest.mark.slow  # each grades for many seconds
+
 LOADED = load_rubric(ROOT / "rubric.yaml")
 
 

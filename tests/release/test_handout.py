@@ -24,6 +24,8 @@ from grader.release.prove import prove
 from grader.rubric import load_rubric
 from tests.release.course import ROOT, RUBRIC, copy_course, grader, run
 
+pytestmark = pytest.mark.slow  # each grades for many seconds
+
 VENV = Path(sys.prefix)
 SOLUTION = ROOT / "reference/solutions/row_sum.py"
 GIT = ("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main")
