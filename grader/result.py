@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .errors import ResultError
 from .verdict import Status
+from .whole import replacing
 
 SCHEMA: Literal["grader.result/1"] = "grader.result/1"
 
@@ -101,15 +100,8 @@ class Result(_Model):
     def write(self, path: Path) -> None:
         """Replace `path` in one step, so that a reader never sees half a result. Raises OSError."""
         data = self.model_dump_json(by_alias=True, indent=1)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(data)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replacing(path) as temporary:
+            temporary.write_text(data, encoding="utf-8")
 
 
 # A later version adds its reader here and keeps those of the earlier ones.

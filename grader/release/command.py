@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ from ..batch.commands import hidden_seed
 from ..errors import GraderError, ReleaseError
 from ..judging import default_root
 from ..rubric import load_rubric
+from ..whole import replacing
 from . import tree
 from .gradescope import archive_files
 from .leaks import find_leaks
@@ -102,12 +102,5 @@ def _free(out: Path | None, gradescope: Path | None) -> None:
 
 
 def _replace(path: Path, files: tree.Files) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
-    os.close(handle)
-    try:
-        tree.archive(files, Path(temporary))
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as temporary:
+        tree.archive(files, temporary)
