@@ -21,6 +21,8 @@ MOVES_NOTHING = frozenset(
         "permute", "transpose", "t", "squeeze", "unsqueeze", "select", "slice", "narrow", "unfold", "flatten",
         "unflatten", "split", "split_with_sizes", "chunk", "unbind", "detach", "alias", "lift_fresh", "diagonal",
         "movedim", "swapaxes",
+        # a word to the allocator about a second stream
+        "record_stream",
     }
 )  # fmt: skip
 NOT_WORK = MOVES_NOTHING.union(

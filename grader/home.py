@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
@@ -73,13 +74,19 @@ def _copy_worker_code(target: Path, *, with_reference: bool) -> None:
 
     Workers that time baselines import `reference` too.
     """
-    (target / "grader").mkdir(parents=True)
-    shutil.copytree(_PACKAGE / "worker", target / "grader" / "worker", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("__init__.py", "protocol.py", "device_memory.py", "planted.py"):
-        shutil.copy(_PACKAGE / name, target / "grader" / name)
-    if with_reference:
-        (target / "reference").mkdir()
-        for path in (_PACKAGE.parent / "reference").glob("*.py*"):
-            shutil.copy(path, target / "reference")
+    for name, content in _worker_code().items():
+        if with_reference or not name.startswith("reference/"):
+            path = target / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
     for path in (target, *target.rglob("*")):  # whatever the judge's umask is
         path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@cache
+def _worker_code() -> dict[str, bytes]:
+    """The files by name, as they were before the first submission ran: without a sandbox it might change them."""
+    worker = [path for path in (_PACKAGE / "worker").rglob("*") if path.is_file() and path.parent.name != "__pycache__"]
+    shared = [_PACKAGE / name for name in ("__init__.py", "protocol.py", "device_memory.py", "planted.py")]
+    reference = (_PACKAGE.parent / "reference").glob("*.py*")
+    return {str(path.relative_to(_PACKAGE.parent)): path.read_bytes() for path in (*worker, *shared, *reference)}

@@ -71,12 +71,15 @@ class Worker:
             protocol.send(self._channel, {**message, "id": self._requests}, fds)
         self._channel.setblocking(False)
 
-    def wait(self, timeout_s: float) -> protocol.Message | WorkerGone:
-        """The answer to the last message. A worker that gives none in time, or a malformed one, is gone."""
+    def wait(self, timeout_s: float, *, spin: bool = False) -> protocol.Message | WorkerGone:
+        """The answer to the last message. A worker that gives none in time, or a malformed one, is gone.
+
+        With `spin` it is noticed without the delay of waking up, at the price of a core.
+        """
         deadline = time.monotonic() + timeout_s
         try:
             while (left_s := deadline - time.monotonic()) > 0:
-                reply = self._read_available(left_s)
+                reply = self._read_available(0.0 if spin else left_s)
                 if reply is None:
                     continue
                 if reply.get("id") != self._requests:

@@ -26,6 +26,7 @@ from reference.exercise import DTYPES, Case, Exercise
 from .errors import InfrastructureError
 from .judge import call_arguments
 from .runner import Worker, WorkerGone
+from .verdict import Verdict
 
 if TYPE_CHECKING:
     from .gpu import GpuMemory
@@ -149,11 +150,15 @@ class Pool:
 
 @dataclass
 class Player:
-    """Baseline or submission: its worker, the calls of its rounds, and for each round the seconds of one call."""
+    """Baseline or submission: its worker, the calls of its rounds, and for each round the seconds of one call.
+
+    While it is `recorded`, its worker notes the operators and launches of its rounds.
+    """
 
     name: str
     worker: Worker
     label: str
+    recorded: bool = False
     calls: int = 0
     seconds: list[float] = field(default_factory=list)
     fetch_seconds: list[float] = field(default_factory=list)
@@ -164,10 +169,10 @@ class Player:
         """Drop what was measured so far: it was a pilot."""
         self.seconds, self.fetch_seconds, self.refill_seconds, self.busy_rounds = [], [], [], 0
 
-    def ask(self, message: dict[str, Any], fd: int | None = None) -> dict[str, Any]:
+    def ask(self, message: dict[str, Any], fd: int | None = None, *, spin: bool = False) -> dict[str, Any]:
         """Send a message and give the answer. Raises TimingError where there is none, or an error."""
         self.worker.post(message, () if fd is None else (fd,))
-        reply = self.worker.wait(REPLY_TIMEOUT_S)
+        reply = self.worker.wait(REPLY_TIMEOUT_S, spin=spin)
         if isinstance(reply, WorkerGone) or reply.get("kind") != "done":
             raise TimingError(self.name, reply)
         return reply
@@ -186,31 +191,32 @@ class Player:
         self.ask({"kind": "prepare_round", "calls": pool.messages(self.calls), "warm_up": WARM_UP_CALLS,
                   "name": self.label})  # fmt: skip
 
-    def run_recorded(self) -> dict[str, Any]:
-        """Run the prepared round without timing it; the answer lists its operators and launches."""
-        return self.ask({"kind": "run_round", "record": True})
-
     def run(self) -> float:
         """Seconds from the message that starts the round to the answer that ends it."""
         begun = time.perf_counter()
-        self.ask({"kind": "run_round"})
+        self.ask({"kind": "run_round", "record": self.recorded}, spin=True)
         return time.perf_counter() - begun
 
-    def fetch(self, pool: Pool) -> float:
-        """Have the worker copy all outputs into the pool; seconds that this took, by call."""
+    def fetch(self, pool: Pool) -> dict[str, Any]:
+        """Have the worker copy all outputs into the pool; its answer, with what was recorded of the round.
+
+        Notes the seconds that this took, by call.
+        """
         size = prod(pool.output_shape) * DTYPES[pool.case.dtype].itemsize
         message = {"kind": "fetch_round", "shape": list(pool.output_shape), "dtype": pool.case.dtype,
                    "offsets": pool.output_offsets[: self.calls], "bytes": size}  # fmt: skip
         begun = time.perf_counter()
-        self.ask(message)
-        return (time.perf_counter() - begun) / self.calls
+        reply = self.ask(message)
+        self.fetch_seconds.append((time.perf_counter() - begun) / self.calls)
+        return reply
 
 
 class Duel:
     """Pairs of rounds of a baseline and a submission on one pool.
 
-    `judge_output(call, inputs)` looks at one output of the submission's round and gives a complaint, or None;
-    `is_idle()` tells whether nothing else runs on the device, `is_throttled()` whether it slows down to protect itself.
+    `judge_round(reply, output, inputs)` looks at what a round of the submission was, and one of its outputs, and gives
+    a verdict that ends it all, or None; `is_idle()` tells whether nothing else runs on the device, `is_throttled()`
+    whether it slows down to protect itself.
     """
 
     def __init__(
@@ -218,16 +224,16 @@ class Duel:
         baseline: Player,
         submission: Player,
         pool: Pool,
-        judge_output: Callable[[int, list[torch.Tensor]], str | None],
+        judge_round: Callable[[dict[str, Any], torch.Tensor, list[torch.Tensor]], Verdict | None],
         is_idle: Callable[[], bool],
         is_throttled: Callable[[], bool],
         seed: int,
     ) -> None:
         self.baseline = baseline
         self.submission = submission
-        self.complaint: str | None = None
+        self.complaint: Verdict | None = None
         self._pool = pool
-        self._judge_output = judge_output
+        self._judge_round = judge_round
         self._is_idle = is_idle
         self._is_throttled = is_throttled
         self.repeated = 0
@@ -280,13 +286,6 @@ class Duel:
     def _calls_needed(self, player: Player) -> int:
         return max(2, min(self._pool.calls, MOST_CALLS, int(ROUND_S / max(1e-6, player.seconds[-1])) + 1))
 
-    def recorded(self) -> dict[str, Any]:
-        """A round of the submission that is not timed, with its operators and launches."""
-        self._make_ready(self.submission, self._pool)
-        reply = self.submission.run_recorded()
-        self._take_outputs(self.submission, self._pool)
-        return reply
-
     def before(self) -> None:
         """Everything ahead of the submission's round, the baseline's half of the time included."""
         self._baseline_first = self._random.random() < 0.5
@@ -300,9 +299,9 @@ class Duel:
 
     def after(self) -> None:
         """Take the outputs, judge one, and let the baseline run where it has not; a throttled pair is played again."""
-        self._take_outputs(self.submission, self._pool)
+        reply = self._take_outputs(self.submission, self._pool)
         if self.complaint is None:
-            self.complaint = self._judge_output(self._chosen, self._kept)
+            self.complaint = self._judge_round(reply, self._pool.output(self._chosen), self._kept)
         if not self._baseline_first:
             self._baseline_round()
         if self.repeated < MOST_REPEATS and self._is_throttled():
@@ -350,11 +349,11 @@ class Duel:
         finally:
             player.worker.pause(paused=False)
 
-    def _take_outputs(self, player: Player, pool: Pool) -> None:
+    def _take_outputs(self, player: Player, pool: Pool) -> dict[str, Any]:
         """Erase the inputs at once, so that nothing can be computed from them any more, then take the outputs."""
         self._chosen = self._random.randrange(player.calls)
         self._kept = pool.take(self._chosen, player.calls)
-        player.fetch_seconds.append(player.fetch(pool))
+        return player.fetch(pool)
 
     def _book(self, player: Player, seconds: float) -> None:
         player.seconds.append(max(1e-9, seconds - self._overhead_s) / player.calls)

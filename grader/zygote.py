@@ -70,7 +70,10 @@ class Zygote:
                                              limits["processes"] * MOST_WORKERS)  # fmt: skip
         launched = launch.take_early() if self._is_usual and self._home is None else None
         if launched is None:
-            home = self._home or Home(with_reference=self._baselines)
+            # Anew for each process: without a sandbox, workers of the last one could have changed its copy of the code.
+            if self._home is not None:
+                self._home.close()
+            home = Home(with_reference=self._baselines)
             launched = launch.start(home, self.mode, self.sandbox, self._group, spawn=self.spawn)
         self._home, self._process, self._control = launched.home, launched.process, launched.control
         self._decoder, self._exited = protocol.Decoder(), {}

@@ -198,10 +198,10 @@ def test_an_attempt_earns_no_points_and_an_innocent_one_does(attempt, speed_mach
 @pytest.mark.parametrize(
     ("folder", "file", "failing"),
     [
-        (ROOT / "reference/solutions", "benchmarking.py", {}),
-        (FOLDER / "benchmarking", "right_events.py", {}),
-        (FOLDER / "benchmarking", "right_host_clock.py", {}),
-        (FOLDER / "benchmarking", "right_one_interval.py", {}),
+        (ROOT / "reference/solutions", "benchmarking.py", set()),
+        (FOLDER / "benchmarking", "right_events.py", set()),
+        (FOLDER / "benchmarking", "right_host_clock.py", set()),
+        (FOLDER / "benchmarking", "right_one_interval.py", set()),
         (FOLDER / "benchmarking", "no_warmup.py", {"warmup"}),
         (FOLDER / "benchmarking", "no_synchronise.py", {"asynchronous", "side_stream"}),
         (FOLDER / "benchmarking", "events_of_one_stream.py", {"side_stream"}),

@@ -23,6 +23,7 @@ from grader.rubric import Limits
 from grader.runner import WorkerGone
 from grader.sandbox import LEVELS, Facts, Sandbox, Trial, attempt, choose, group_problem
 from grader.submission import Submission
+from grader.worker import landlock
 from grader.zygote import Zygote
 from tests.corpus import ROOT, rubric_for
 
@@ -236,6 +237,31 @@ def test_what_the_machine_lacks_is_left_out_of_a_level():
         assert (second["namespaces"], second["private_mounts"], second["drop_uid"]) == (False, False, True)
     finally:
         home.close()
+
+
+@pytest.mark.parametrize(("gpu", "answer"), [(True, "renamed"), (False, "refused")])
+def test_with_a_gpu_a_worker_may_name_its_threads(gpu, answer, tmp_path):
+    """CUDA's driver does so while it starts, and fails where it can't."""
+    if not landlock.version():
+        pytest.skip("this kernel has no Landlock")
+    source = f"""
+        import threading
+        from grader.worker import confine, landlock, linux
+        linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+        landlock.restrict(confine._allowed({{"read": [], "gpu": {gpu}}}, {str(tmp_path)!r}, {str(tmp_path)!r}))
+        def name():
+            try:
+                open(f"/proc/self/task/{{threading.get_native_id()}}/comm", "w").write("cuda")
+                print("renamed")
+            except PermissionError:
+                print("refused")
+        thread = threading.Thread(target=name)
+        thread.start()
+        thread.join()
+        """
+    command = [sys.executable, "-P", "-c", textwrap.dedent(source)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == [answer], done.stderr
 
 
 def test_a_level_that_is_missing_is_one_line_and_exit_status_2():

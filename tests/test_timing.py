@@ -51,6 +51,9 @@ class Pool:
     def refill(self, calls: int) -> None:
         assert calls <= self.calls
 
+    def output(self, call: int) -> int:
+        return call
+
     def take(self, call: int, calls: int) -> list[Any]:
         assert 0 <= call < calls
         return []
@@ -76,7 +79,7 @@ class Worker:
             self.clock.now += self.start_up_s
             self.clock.now += sum(self.call_s if case is CASE else 0.00002 for case in self.calls)
 
-    def wait(self, _timeout_s: float) -> dict[str, Any]:
+    def wait(self, _timeout_s: float, *, spin: bool = False) -> dict[str, Any]:
         return {"kind": "done"}
 
     def pause(self, *, paused: bool) -> None:
@@ -94,7 +97,7 @@ def clock(monkeypatch):
 def duel_of(baseline: Worker, submission: Worker, throttled: list[bool] | None = None, **changed: Any) -> timing.Duel:
     players = (timing.Player(name, worker, name) for name, worker in (("eager", baseline), ("student", submission)))
     answers = iter(throttled or [])
-    given = {"judge_output": lambda *_: None, "is_idle": lambda: True, "is_throttled": lambda: next(answers, False)}
+    given = {"judge_round": lambda *_: None, "is_idle": lambda: True, "is_throttled": lambda: next(answers, False)}
     return timing.Duel(*players, Pool(), **{**given, **changed}, seed=1)
 
 
@@ -169,7 +172,7 @@ def test_a_device_that_does_not_get_idle_is_said_to_be_busy(clock):
 
 def test_one_output_of_each_round_is_judged_and_the_first_complaint_stays(clock):
     complaints = iter([None, "the first", "the second"])
-    duel = duel_of(Worker(clock, 0.0007), Worker(clock, 0.00007), judge_output=lambda *_: next(complaints))
+    duel = duel_of(Worker(clock, 0.0007), Worker(clock, 0.00007), judge_round=lambda *_: next(complaints))
     play(duel, 3)
     assert duel.complaint == "the first"
 
@@ -188,3 +191,14 @@ def test_what_proves_nothing_about_a_timing_is_kept_for_staff(time_us, fetches, 
     submission = SimpleNamespace(fetch_seconds=fetches, busy_rounds=busy, calls=10, seconds=fetches)
     found = speed._suspicions(SimpleNamespace(baseline=baseline, submission=submission), time_us, least_us=64.0)
     assert set(found) == facts
+
+
+@pytest.mark.parametrize(("recorded_us", "told"), [(75.0, False), (90.0, False), (250.0, True)])
+def test_a_submission_that_is_slower_while_it_is_recorded_gets_no_points_for_the_other_rounds(recorded_us, told):
+    baseline = SimpleNamespace(fetch_seconds=[1e-3] * 12, busy_rounds=0, refill_seconds=[1e-3] * 12)
+    submission = SimpleNamespace(
+        fetch_seconds=[1e-3] * 12, busy_rounds=0, refill_seconds=[1e-3] * 12, seconds=[70e-6] * 12, calls=120
+    )
+    trick = speed._trick(SimpleNamespace(baseline=baseline, submission=submission), recorded_us * 1e-6)
+    assert (trick is not None) == told
+    assert trick is None or "250 µs while its operators were recorded, 70 otherwise" in trick

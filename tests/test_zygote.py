@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,6 +44,21 @@ def test_workers_of_several_threads_do_not_wait_for_each_other(zygote):
 
 
 def test_a_killed_zygote_is_replaced(zygote):
+    os.kill(zygote._process.pid, 9)
+    reply, _ = load(zygote, "def softmax(x): return x\n")
+    assert reply["kind"] == "loaded"
+
+
+def test_a_worker_changes_no_code_of_the_zygote_that_comes_next(zygote):
+    """Without a sandbox it can write to the copy that it runs from."""
+    source = """
+        from pathlib import Path
+        import grader.worker
+        for path in Path(grader.worker.__file__).parent.rglob("*.py"):
+            path.write_text("raise SystemExit(9)")
+        def softmax(x): return x
+        """
+    load(zygote, textwrap.dedent(source))
     os.kill(zygote._process.pid, 9)
     reply, _ = load(zygote, "def softmax(x): return x\n")
     assert reply["kind"] == "loaded"

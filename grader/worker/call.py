@@ -199,25 +199,29 @@ class Worker:
         return {"kind": "done"}
 
     def run_round(self, message: protocol.Message) -> protocol.Message:
-        """Run the prepared round; with `record`, also say what ran in it."""
+        """Run the prepared round; with `record`, note its operators and launches."""
         try:
-            if message.get("record"):
-                return {"kind": "done", **self._recorded(self._round.run)}
-            self._round.run()
+            if message["record"]:
+                self._run_recorded()
+            else:
+                self._round.run()
         except BaseException as error:  # noqa: BLE001 - as in load
             return {"kind": "raised", "error": self._describe(error)}
         return {"kind": "done"}
 
-    def _recorded(self, run: Callable[[], Any]) -> dict[str, Any]:
-        """Operators and launches of a run, kernels tuning themselves as they do when they are timed."""
+    def _run_recorded(self) -> None:
         from grader.worker.operators import OperatorLog
 
+        # Kernels tune themselves: no configuration is chosen for them.
         with self._backend.record({"config_index": None}) as record, OperatorLog() as log:
-            run()
-        return {**self._facts(record, log), "outputs": []}
+            self._round.run()
+        self._round.recorded = (record, log)
 
     def fetch_round(self, message: protocol.Message) -> protocol.Message:
-        """Copy every output of the round to its place in the pool; one of another form stays NaN there."""
+        """Copy every output of the round to its place in the pool; one of another form stays NaN there.
+
+        Says what was recorded of the round, if anything: in the answer to `run_round` that would be timed as well.
+        """
         import torch
 
         dtype = getattr(torch, message["dtype"])
@@ -225,7 +229,8 @@ class Worker:
             if type(value) is torch.Tensor and list(value.shape) == message["shape"] and value.dtype == dtype:
                 self._region(offset, message["bytes"]).view(dtype).view(value.shape).copy_(value.detach())
         self._backend.synchronize()
-        return {"kind": "done"}
+        facts = {**self._facts(*self._round.recorded), "outputs": []} if self._round.recorded else {}
+        return {"kind": "done", **facts}
 
     def _arguments(self, messages: list[dict[str, Any]]) -> list[Any]:
         """What the entry point is called with: views into the arena, and values."""
@@ -301,8 +306,10 @@ def serve(channel: socket.socket, arena_fd: int, arena_size: int) -> None:
         "run_round": worker.run_round,
         "fetch_round": worker.fetch_round,
     }
-    while (received := protocol.receive(channel, worker.decoder, max_fds=1)) is not None:
+    prepared = False  # what comes next is then timed
+    while (received := protocol.receive(channel, worker.decoder, max_fds=1, spin=prepared)) is not None:
         message, fds = received
+        prepared = message["kind"] == "prepare_round"
         reply = worker.attach(message, fds) if message["kind"] == "attach" else actions[message["kind"]](message)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -125,6 +125,8 @@ def _allowed(settings: Settings, folder: str, scratch: str) -> list[tuple[str, i
     if settings["gpu"]:
         allowed += [(str(path), landlock.DEVICE | landlock.READ) for path in Path("/dev").glob("nvidia*")]
         allowed.append(("/sys", landlock.READ))
+        # The driver names its threads, in task/*/comm, and gives up with error 304 where it can't.
+        allowed.append((f"{own}/task", landlock.CHANGE))
     return [*allowed, (scratch, landlock.READ_WRITE)]
 
 

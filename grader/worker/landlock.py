@@ -25,6 +25,7 @@ _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 READ = _EXECUTE | _READ_FILE | _READ_DIR
 # Everything except running what was written, and making devices.
 READ_WRITE = ((1 << 15) - 1) & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK)
+CHANGE = READ | _WRITE_FILE | _TRUNCATE  # what is there already
 DEVICE = _WRITE_FILE | _READ_FILE | _IOCTL_DEV
 _NETWORK = 0b11  # binding and connecting TCP sockets
 _SCOPES = 0b11  # abstract Unix sockets and signals to processes outside

@@ -24,6 +24,7 @@ class Round:
         self._calls = calls
         self._name = name
         self.outputs: list[Any] = []
+        self.recorded: tuple[Any, Any] | None = None  # what ran in the round, and its log of operators
         # Filling torch.empty with NaN, as in the other checks, would be booked on whoever allocates.
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         torch._C._set_deterministic_algorithms(False)

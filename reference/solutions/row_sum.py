@@ -26,9 +26,12 @@ PROGRAMS_WANTED = 512  # enough to fill the largest devices a few times over
 @triton.jit
 def row_sum_kernel(
     x_ptr, out_ptr, M, N, stride_m, stride_n, out_stride_m, out_stride_range, columns_per_range,
-    WHOLE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    WHOLE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """Sum BLOCK_M rows over one range of columns; WHOLE where no tile reaches over an edge."""
+    """Sum BLOCK_M rows over one range of columns; WHOLE where no tile reaches over an edge.
+
+    The loads of STAGES - 1 tiles are under way while one is added.
+    """
     # int64 throughout: a row's offset, and a transpose's column offset, may pass 2³¹.
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     part = tl.program_id(1).to(tl.int64)
@@ -37,7 +40,7 @@ def row_sum_kernel(
     x_ptrs = x_ptr + rows[:, None] * stride_m
     lanes = tl.arange(0, BLOCK_N)[None, :]
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for start in range(first, last, BLOCK_N):
+    for start in tl.range(first, last, BLOCK_N, num_stages=STAGES):
         cols = start + lanes
         # Nothing is read twice: what is loaded need not stay in the cache.
         if WHOLE:
@@ -63,9 +66,11 @@ def launch(x: torch.Tensor, out: torch.Tensor, ranges: int) -> None:
     block_m = min(max(1, WIDEST_TILE // block_n), triton.next_power_of_2(M), 64)
     grid = (triton.cdiv(M, block_m), ranges)
     whole = M % block_m == 0 and columns % block_n == 0 and columns * ranges == N
+    # Tiles under way are kept in shared memory, and a mask would have to wait with them.
+    stages = 3 if whole and x.element_size() == 2 else 1
     row_sum_kernel[grid](
         x, out, M, N, *x.stride(), *out.stride(), columns,
-        WHOLE=whole, BLOCK_M=block_m, BLOCK_N=block_n, num_warps=8,
+        WHOLE=whole, BLOCK_M=block_m, BLOCK_N=block_n, STAGES=stages, num_warps=16,
     )  # fmt: skip
 
 
