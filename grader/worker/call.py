@@ -202,20 +202,12 @@ class Worker:
         """Run the prepared round; with `record`, note its operators and launches."""
         try:
             if message["record"]:
-                self._run_recorded()
+                self._round.run_recorded(self._backend.record)
             else:
                 self._round.run()
         except BaseException as error:  # noqa: BLE001 - as in load
             return {"kind": "raised", "error": self._describe(error)}
         return {"kind": "done"}
-
-    def _run_recorded(self) -> None:
-        from grader.worker.operators import OperatorLog
-
-        # Kernels tune themselves: no configuration is chosen for them.
-        with self._backend.record({"config_index": None}) as record, OperatorLog() as log:
-            self._round.run()
-        self._round.recorded = (record, log)
 
     def fetch_round(self, message: protocol.Message) -> protocol.Message:
         """Copy every output of the round to its place in the pool; one of another form stays NaN there.

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import nvtx
 import torch
+
+from grader.worker.operators import OperatorLog
 
 Arguments = list[Any]
 
@@ -46,3 +49,9 @@ class Round:
         torch.cuda.synchronize()
         nvtx.pop_range(domain="grader")
         gc.enable()
+
+    def run_recorded(self, recorder: Callable[[dict[str, Any]], AbstractContextManager[Any]]) -> None:
+        """As `run`, and note operators and launches. Kernels tune themselves: no configuration is chosen for them."""
+        with recorder({"config_index": None}) as record, OperatorLog() as log:
+            self.run()
+        self.recorded = (record, log)
