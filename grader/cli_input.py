@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import typer
 
@@ -34,9 +33,3 @@ def known_exercises(rubric: Rubric, names: Sequence[str]) -> list[str]:
         if name not in known:
             raise SelectionError(f"{name}: the rubric has no such exercise with kernels; it has {', '.join(known)}")
     return list(names or known)
-
-
-def check_folder_of(path: Path | None) -> None:
-    """Raise SelectionError where a file can't be written for want of its folder."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise SelectionError(f"{path}: there is no folder {path.absolute().parent}; make it first")

@@ -9,12 +9,13 @@ import typer
 from rich.console import Console
 
 from . import hardware, inspection
-from .cli_input import WIDTH, check_folder_of, errors_end_the_command, known_exercises
+from .cli_input import WIDTH, errors_end_the_command, known_exercises
 from .judging import default_root
 from .machine import Machine
 from .report.inspection import show
 from .rubric import load_rubric
 from .submission import Submission
+from .whole import check_folder_of
 
 
 def inspect(
@@ -32,7 +33,7 @@ def inspect(
         names = known_exercises(loaded.rubric, exercises or [])
         folder = Submission(submission or default_root() / "student")
         gpus = tuple(dict.fromkeys(hardware.named(name) for name in gpu or inspection.DEFAULT_GPUS))
-        check_folder_of(json)
+        check_folder_of(json, "--json")
         machine = Machine(loaded.rubric.limits, "cpu")
         try:
             kernels, failures = inspection.Inspector(loaded.rubric, folder, machine, gpus, configs).run(names)

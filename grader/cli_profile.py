@@ -16,13 +16,14 @@ import reference
 
 from . import hardware, profiler
 from . import sweep as sweeping
-from .cli_input import WIDTH, check_folder_of, errors_end_the_command, known_exercises
+from .cli_input import WIDTH, errors_end_the_command, known_exercises
 from .judging import default_root
 from .players import STUDENT
 from .profiling import Tool, no_gpu
 from .report.profile import show_kernels, show_roofline, show_sweep
 from .rubric import load_rubric
 from .submission import Submission
+from .whole import check_folder_of
 
 
 def profile(
@@ -44,8 +45,8 @@ def profile(
         of_exercise = reference.load(exercise)
         case = profiler.chosen_case(loaded.rubric, exercise, benchmark)
         player = profiler.chosen_player(of_exercise, of)
-        check_folder_of(out / exercise)
-        check_folder_of(json)
+        check_folder_of(out / exercise, "--out")
+        check_folder_of(json, "--json")
         gpu_name, gpu = _this_gpu(exercise)
         run = profiler.Profiler(loaded.rubric, folder, of_exercise, case, gpu, player)
         if tool is not Tool.TORCH:

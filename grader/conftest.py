@@ -18,6 +18,7 @@ from grader.report import terminal
 from grader.report.attachments import folder_of, save
 from grader.rubric import load_rubric
 from grader.submission import Submission
+from grader.whole import check_folder_of
 
 _GRADING = pytest.StashKey[Grading]()
 _MACHINE = pytest.StashKey[Machine]()
@@ -50,8 +51,7 @@ def _open(config: pytest.Config) -> Grading:
         if value is not None:
             command += [option, str(value)]
     result: Path = config.option.result or Path("result.json")
-    if not result.absolute().parent.is_dir():
-        raise SelectionError(f"--result {result}: there is no folder {result.absolute().parent}; make it first")
+    check_folder_of(result, "--result")
     config.stash[_RESULT] = result.absolute()
     loaded = load_rubric(rubric)
     seed = config.option.seed if config.option.control is None else seed_from(config.option.control)

@@ -58,8 +58,6 @@ class Grading:
                 raise SelectionError(f"--reproduce: the rubric grades no {'-'.join(filter(None, wanted))}")
         self._loaded = loaded
         self._command = selection.command
-        exercises = {item.exercise for item in self.items}
-        self._hashes = submission.hashes({name: self.rubric.file_of(name) for name in exercises})
         self._judging = Judging(loaded.rubric, submission, machine, self.items, self.seed, self.case, selection)
         self._judged: dict[Item, Judged] = {}
         self._started = _now()
@@ -150,7 +148,10 @@ class Grading:
             by_exercise.setdefault(item.exercise, []).append(self._item_result(item))
         totals = total(self.item_score(item) for item in self.items)
         return results.Result(
-            submission=results.SubmissionFacts(id=self.submission.path.resolve().name, files=self._hashes),
+            submission=results.SubmissionFacts(
+                id=self.submission.path.resolve().name,
+                files={name: sources.sha256 for name, sources in self._judging.sources.items() if sources is not None},
+            ),
             environment=self._environment(),
             exercises={name: results.ExerciseResult(items=items) for name, items in by_exercise.items()},
             totals=results.TotalsResult(earned=totals.earned, gradable=totals.gradable, maximum=totals.maximum),

@@ -56,8 +56,8 @@ class Judging:
         self._command = selection.command
         self._attachments = selection.attachments
         exercises = {item.exercise for item in items}
-        self._sources = {name: submission.sources(rubric.file_of(name)) for name in exercises}
-        self._found_in = {name: check_sources(sources, rubric.source_rules) for name, sources in self._sources.items()}
+        self.sources = {name: submission.sources(rubric.file_of(name)) for name in exercises}
+        self._found_in = {name: check_sources(sources, rubric.source_rules) for name, sources in self.sources.items()}
 
     def is_timed(self, item: Item) -> bool:
         """Whether nothing else may run on the GPU meanwhile."""
@@ -129,7 +129,7 @@ class Judging:
 
     def _measuring(self, item: Item, harness: Harness) -> Outcome:
         file = self.rubric.file_of(harness.id)
-        target = HarnessTarget(harness, self._sources[harness.id], file, self.rubric.within_of(harness.id),
+        target = HarnessTarget(harness, self.sources[harness.id], file, self.rubric.within_of(harness.id),
                                self.rubric.cases.case_timeout_s, real=self._machine.has_gpu)  # fmt: skip
         listed = harness.cases(item.check, self.seed)
         cases = [self.case] if isinstance(self.case, HarnessCase) else listed
@@ -155,7 +155,7 @@ class Judging:
     def _target(self, exercise: Exercise, device: str) -> Target:
         return Target(
             exercise,
-            self._sources[exercise.id],
+            self.sources[exercise.id],
             self.rubric.file_of(exercise.id),
             self.rubric.entry_of(exercise.id),
             tf32=self.rubric.tf32_of(exercise.id),

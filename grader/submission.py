@@ -26,6 +26,11 @@ class Sources:
     main: str
     files: Mapping[str, bytes]
 
+    @property
+    def sha256(self) -> str:
+        """Of the exercise's own file."""
+        return hashlib.sha256(self.files[self.main]).hexdigest()
+
     def stage(self, folder: Path) -> None:
         """Write the files below `folder`, which must exist."""
         for name, data in self.files.items():
@@ -53,15 +58,6 @@ class Submission:
         neighbours = sorted(path for path in main.parent.glob("*.py") if path.is_file() and path != main)
         taken = [main, *(path for path in neighbours if path.name not in _NEVER_TAKEN)][:MAX_FILES]
         return Sources(main.name, {path.name: _read(path) for path in taken})
-
-    def hashes(self, files: Mapping[str, str]) -> dict[str, str]:
-        """SHA-256 per exercise id of the exercise's file, for those that are there."""
-        found = {exercise: self.sources(file) for exercise, file in files.items()}
-        return {
-            exercise: hashlib.sha256(sources.files[sources.main]).hexdigest()
-            for exercise, sources in found.items()
-            if sources is not None
-        }
 
 
 def _read(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all."""
+"""Writes a file whole or not at all, and says beforehand where that can't be."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from .errors import SelectionError
+
+
+def check_folder_of(path: Path | None, option: str = "") -> None:
+    """Raise SelectionError where a file, as the option gives it, can't be written for want of its folder."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise SelectionError(f"{option} {path}: there is no folder {path.absolute().parent}; make it first".lstrip())
 
 
 @contextlib.contextmanager

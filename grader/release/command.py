@@ -13,7 +13,7 @@ from ..batch.commands import hidden_seed
 from ..errors import GraderError, ReleaseError
 from ..judging import default_root
 from ..rubric import load_rubric
-from ..whole import replacing
+from ..whole import check_folder_of, replacing
 from . import tree
 from .gradescope import archive_files
 from .leaks import find_leaks
@@ -97,8 +97,7 @@ def _free(out: Path | None, gradescope: Path | None) -> None:
     if out is not None and (out.is_symlink() or (out.exists() and not (out.is_dir() and not any(out.iterdir())))):
         raise ReleaseError(f"--out {out}: is there already; name a folder that is not, or an empty one")
     for option, path in (("--out", out), ("--gradescope", gradescope)):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ReleaseError(f"{option} {path}: there is no folder {path.absolute().parent}; make it first")
+        check_folder_of(path, option)
 
 
 def _replace(path: Path, files: tree.Files) -> None:

@@ -216,7 +216,7 @@ def test_the_command_prints_a_table_and_writes_json(tmp_path):
         (["measuring"], "measuring: the rubric has no such exercise with kernels; it has gelu, softmax"),
         (["gelu", "--gpu", "H300"], "--gpu H300: this GPU is not known; known are B200"),
         (["gelu", "--submission", "nowhere"], "nowhere: does not exist"),
-        (["gelu", "--json", "nowhere/f.json"], "nowhere/f.json: there is no folder"),
+        (["gelu", "--json", "nowhere/f.json"], "--json nowhere/f.json: there is no folder"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(arguments, says):
