@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import textwrap
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -71,12 +72,18 @@ def test_children_of_a_worker_end_with_it(zygote):
     assert len(descendants(zygote._process.pid)) == 0
 
 
-def descendants(pid: int) -> list[int]:
+def descendants(pid: int, besides: Sequence[int] = ()) -> list[int]:
+    """The processes below one, besides those that were there before; they get a few seconds to end."""
     deadline = time.monotonic() + 5
     while True:
-        found = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit() and parent(path) == pid]
-        if not found or time.monotonic() > deadline:
-            return found
+        parents = {int(path.name): parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
+        found, above = [], [pid]
+        while above:
+            children = [child for child, its_parent in parents.items() if its_parent in above]
+            found, above = found + children, children
+        left = [process for process in found if process not in besides]
+        if not left or time.monotonic() > deadline:
+            return left
         time.sleep(0.05)
 
 
