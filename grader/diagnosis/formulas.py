@@ -13,7 +13,7 @@ from ..arena import storage_of
 from ..expected import expected_outputs, mistakes_of, wrong_outputs
 from ..verdict import Status
 from .observation import Looks, Observation, WrongOutput, listed
-from .pitfalls import ADVICE, Hint, hint, pitfall_of
+from .pitfalls import ADVICE, Hint, explained, hint, pitfall_of
 
 Strides = tuple[int, ...]
 
@@ -37,7 +37,7 @@ def mistake(seen: Observation, looks: Looks) -> Hint | None:
         return None
     says = mistakes_of(seen.exercise, seen.case)[next(iter(fitting))].says
     advice = f" {ADVICE[name]}" if (name := pitfalls.pop()) in ADVICE else ""
-    return Hint(name, f"The values equal those of a known mistake: {says}.{advice}")
+    return Hint(name if explained(name) else "", f"The values equal those of a known mistake: {says}.{advice}")
 
 
 def _fitting(seen: Observation, wrong: WrongOutput) -> dict[str, int]:

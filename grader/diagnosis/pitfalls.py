@@ -1,10 +1,12 @@
-"""The pitfalls that a hint can name, with what to do about each. Pure; `docs/pitfalls.md` explains them at length."""
+"""Trusted side: the pitfalls that a hint can name, with what to do; `docs/pitfalls.md` explains them at length."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 PAGE = "docs/pitfalls.md"
 
@@ -53,13 +55,13 @@ ADVICE: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Hint:
-    """A pitfall's name and what to do about it, in one or two sentences."""
+    """A pitfall's name, "" where the page has none for it, and what to do about it, in one or two sentences."""
 
     pitfall: str
     text: str
 
     def __str__(self) -> str:
-        return f"{self.text} ({PAGE}#{self.pitfall})"
+        return f"{self.text} ({PAGE}#{self.pitfall})" if self.pitfall else self.text
 
 
 def hint(pitfall: str, seen: str) -> Hint:
@@ -70,3 +72,14 @@ def hint(pitfall: str, seen: str) -> Hint:
 def pitfall_of(mistake: str) -> str:
     """The pitfall that a mistake of an exercise shows: its name, without the block size it was worked out for."""
     return re.sub(r"_\d+$", "", mistake)
+
+
+def explained(pitfall: str) -> bool:
+    """Whether the page says more about a pitfall than a hint does. About the mistakes of a new exercise it need not."""
+    return pitfall in ADVICE or f'<a id="{pitfall}"></a>' in _page()
+
+
+@cache
+def _page() -> str:
+    path = Path(__file__).parent.parent.parent / PAGE
+    return path.read_text("utf-8") if path.is_file() else ""  # a wheel has no documents
