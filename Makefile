@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all test-slurm check lint schema starters clean
+.PHONY: demo test test-all test-slurm check lint schema docs starters clean
 demo: $(STAMP)
 	$(BIN)/python -P -m grader.cli batch examples --roster examples/roster.csv --out out --unsafe
 
@@ -28,6 +28,9 @@ check: lint test
 
 schema: $(STAMP)
 	$(BIN)/python -P -m grader.result > docs/schema/grader.result-1.json
+
+docs: $(STAMP)
+	$(BIN)/python -P -m grader.release.rubric_page > docs/rubric.md
 
 starters: $(STAMP)
 	$(BIN)/python -P -m grader.release.starters

@@ -26,6 +26,8 @@ Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Visibility = Literal["visible", "generic", "after_due_date", "after_published", "hidden"]
 Target = Annotated[int, Field(ge=75, le=130)]  # a compute capability
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Where the rubric says nothing: how far off a measured time may be.
+WITHIN = 0.05
 
 
 def _inside_the_submission(file: str) -> str:
@@ -42,39 +44,39 @@ class _Model(BaseModel):
 class Cases(_Model):
     """How many cases an item judges, and for how long. The listed edge cases always run; `generated` come on top."""
 
-    generated: int = Field(default=8, ge=0, le=10_000)
-    budget_s: Positive = 20.0
-    case_timeout_s: Positive = 20.0
-    shrink_s: Weight = Field(default=4.0, description="0 reports the first failure as it is")
+    generated: int = Field(default=8, ge=0, le=10_000, description="cases drawn for each item")
+    budget_s: Positive = Field(default=20.0, description="after so many seconds an item draws no more cases")
+    case_timeout_s: Positive = Field(default=20.0, description="for one call; on a GPU, compiling has time of its own")
+    shrink_s: Weight = Field(default=4.0, description="for finding a smaller failure; 0 reports the first as it is")
 
 
 class Adequacy(_Model):
     """What `grader adequacy` asks of each exercise: the share of faults that are caught, of how many that it grades."""
 
-    share: float = Field(default=0.99, gt=0, le=1)
-    mutants: int = Field(default=30, ge=1)
+    share: float = Field(default=0.99, gt=0, le=1, description="of the faults graded, what must be caught")
+    mutants: int = Field(default=30, ge=1, description="faults graded of an exercise, at most")
 
 
 class Limits(_Model):
     """What one worker process may use."""
 
-    memory_mib: int = Field(default=4096, ge=256)
-    processes: int = Field(default=64, ge=1)
+    memory_mib: int = Field(default=4096, ge=256, description="of data in each of its processes")
+    processes: int = Field(default=64, ge=1, description="and threads, at a time; root is exempt without a sandbox")
     cpu_s: int = Field(default=600, ge=1, description="of each of its processes")
     tmp_mib: int = Field(default=512, ge=1, description="of its /tmp, where the sandbox gives it one")
     output_kib: int = Field(default=64, ge=1, description="how much of its output is kept")
 
 
 class SourceRules(_Model):
-    """What a submission's source may hold: `grader/source_rules.py` has the rules.
+    """What a submission's source may hold: `grader/source_rules.py` has the rules."""
 
-    `imports` are modules that may be imported besides standard ones that only compute. `rules` says of single rules
-    what they do: `forbid`, `warn` (told to staff only) or `ignore`.
-    """
-
-    enabled: bool = True
-    imports: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], ...] = ("torch", "triton", "numpy", "nvtx")
-    rules: Mapping[Literal[*RULES], Literal["forbid", "warn", "ignore"]] = Field(default_factory=dict)  # type: ignore[valid-type]
+    enabled: bool = Field(default=True, description="false reads no source")
+    imports: tuple[Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")], ...] = Field(
+        default=("torch", "triton", "numpy", "nvtx"), description="modules besides standard ones that only compute"
+    )
+    rules: Mapping[Literal[*RULES], Literal["forbid", "warn", "ignore"]] = Field(  # type: ignore[valid-type]
+        default_factory=dict, description="what single rules do; `warn` tells staff only"
+    )
 
     def severity(self, rule: str) -> str:
         """What a rule does: forbid, warn or ignore."""
@@ -84,29 +86,29 @@ class SourceRules(_Model):
 class ToleranceException(_Model):
     """Replaces single numbers of the derived tolerance; `grader/compare.py` says what they mean."""
 
-    rtol: Weight | None = None
-    atol: Weight | None = None
-    rms_atol: Weight | None = None
-    operand_rtol: Weight | None = None
+    rtol: Weight | None = Field(default=None, description="of the right value")
+    atol: Weight | None = Field(default=None, description="of the exercise's `scale`")
+    rms_atol: Weight | None = Field(default=None, description="of its `rms_scale`")
+    operand_rtol: Weight | None = Field(default=None, description="of its `operand_scale`")
 
 
 class Fused(_Model):
-    """What a call may take, on the small cases of the check `fused`.
+    """What a call may take, on the cases of the check `fused`. The least bytes are those of the exercise's `cost`."""
 
-    `traffic`, bytes moved, and `memory`, bytes allocated, are multiples of the least bytes moved. Without `memory` a
-    call may allocate what it likes.
-    """
-
-    launches: int = Field(default=1, ge=1)
-    traffic: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 1.1
-    memory: Positive | None = None
+    launches: int = Field(default=1, ge=1, description="of kernels, PyTorch's included")
+    traffic: Annotated[float, Field(ge=1, allow_inf_nan=False)] = Field(
+        default=1.1, description="bytes moved, as a multiple of the least"
+    )
+    memory: Positive | None = Field(
+        default=None, description="bytes allocated, as a multiple of the least moved; without it there is no limit"
+    )
 
 
 class Thresholds(_Model):
-    """Speedups over the baseline: no points below `floor`, all from `target` on."""
+    """Speedups over the baseline; between the two, points grow with the speedup's logarithm."""
 
-    floor: Positive
-    target: Positive
+    floor: Positive = Field(description="the speedup up to which there are no points")
+    target: Positive = Field(description="the speedup from which on there are all; must be larger")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -116,13 +118,19 @@ class Thresholds(_Model):
 
 
 class Benchmark(Thresholds):
-    """One timed problem. `gpus` has thresholds for GPUs on which the usual ones are wrong, by a part of their name."""
+    """One timed problem."""
 
-    sizes: tuple[tuple[Annotated[int, Field(ge=1)], ...], ...]
-    options: Mapping[str, bool | int | float] = Field(default_factory=dict)
-    dtype: DtypeName
-    baseline: str
-    gpus: Mapping[str, Thresholds] = Field(default_factory=dict)
+    sizes: tuple[tuple[Annotated[int, Field(ge=1)], ...], ...] = Field(
+        description="the shape of each input, in the order of the arguments"
+    )
+    options: Mapping[str, bool | int | float] = Field(
+        default_factory=dict, description="the exercise's options that are not as usual"
+    )
+    dtype: DtypeName = Field(description="of the inputs")
+    baseline: str = Field(description="what it is compared with: one of the exercise's baselines, or `compile`")
+    gpus: Mapping[str, Thresholds] = Field(
+        default_factory=dict, description="other thresholds, by a part of the GPU's name; the first that fits"
+    )
 
     def thresholds(self, gpu: str) -> Thresholds:
         """The thresholds for the GPU of this name."""
@@ -134,43 +142,53 @@ class Benchmark(Thresholds):
 
 
 class Reports(_Model):
-    """What a student's report shows. Checks that are not named here are `visible`.
+    """What a student's report shows: `docs/reports.md`."""
 
-    `generic`: name, status and points of an item, no details. `after_due_date` and `after_published`: generic until
-    then. `hidden`: not even that. `docs` is the address of the folder with `pitfalls.md`.
-    """
-
-    visibility: Mapping[str, Visibility] = Field(default_factory=dict)
-    leaderboard: bool = False
-    docs: str = Field(default="", pattern=r"^(https?://\S+/)?$")
+    visibility: Mapping[str, Visibility] = Field(
+        default_factory=dict, description="by check; what is not named is `visible`"
+    )
+    leaderboard: bool = Field(default=False, description="Gradescope shows speedups there")
+    docs: str = Field(
+        default="", pattern=r"^(https?://\S+/)?$", description="the address of the folder with `pitfalls.md`, for links"
+    )
 
 
 class Release(_Model):
-    """What a handout has other than staff do: `docs/release.md`. A handout's rubric has no such block.
+    """What a handout has other than staff do: `docs/release.md`. A handout's rubric has no such block."""
 
-    `public` is laid over the rubric; null leaves a key out. `url` and `tag`: whence CI fetches the handout anew.
-    """
-
-    public: Mapping[str, Any] = Field(default_factory=dict)
-    reference: Literal["source", "compiled"] = "source"
-    url: str = Field(default="", pattern=r"^((https|ssh|file)://[\w./:@%+~-]+)?$")
-    tag: str = Field(default="", pattern=r"^([\w.][\w./-]*)?$")
+    public: Mapping[str, Any] = Field(
+        default_factory=dict, description="laid over the rubric; null leaves a key out; what it replaces is kept secret"
+    )
+    reference: Literal["source", "compiled"] = Field(default="source", description="how oracles are handed out")
+    url: str = Field(
+        default="", pattern=r"^((https|ssh|file)://[\w./:@%+~-]+)?$", description="whence CI fetches the handout"
+    )
+    tag: str = Field(default="", pattern=r"^([\w.][\w./-]*)?$", description="and at which tag")
 
 
 class ExerciseRubric(_Model):
     """One exercise: its points and where it differs from the defaults."""
 
-    points: Positive
-    file: Annotated[str, AfterValidator(_inside_the_submission)] | None = None
-    entry: str | None = Field(default=None, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
-    weights: Mapping[str, Weight] | None = None
-    dtypes: tuple[DtypeName, ...] | None = Field(default=None, min_length=1)
-    targets: tuple[Target, ...] | None = Field(default=None, min_length=1)
-    tf32: bool | None = None
-    fused: Fused = Fused()
-    speed: tuple[Benchmark, ...] = ()
-    tolerances: Mapping[DtypeName, ToleranceException] = Field(default_factory=dict)
-    within: Annotated[float, Field(gt=0, lt=0.1)] | None = None
+    points: Positive = Field(description="for everything right and fast")
+    file: Annotated[str, AfterValidator(_inside_the_submission)] | None = Field(
+        default=None, description="the submission's file, inside its folder; else `<id>.py`"
+    )
+    entry: str | None = Field(
+        default=None, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$",
+        description="its function, or an autograd.Function, perhaps dotted; else `<id>`",
+    )  # fmt: skip
+    weights: Mapping[str, Weight] | None = Field(default=None, description="laid over the rubric's")
+    dtypes: tuple[DtypeName, ...] | None = Field(default=None, min_length=1, description="in place of the rubric's")
+    targets: tuple[Target, ...] | None = Field(default=None, min_length=1, description="in place of the rubric's")
+    tf32: bool | None = Field(default=None, description="in place of the rubric's")
+    fused: Fused = Field(default=Fused(), description="what a call may take")
+    speed: tuple[Benchmark, ...] = Field(
+        default=(), description="timed problems; without any, the points of `speed` go to the other checks"
+    )
+    tolerances: Mapping[DtypeName, ToleranceException] = Field(default_factory=dict, description="exceptions, by dtype")
+    within: Annotated[float, Field(gt=0, lt=0.1)] | None = Field(
+        default=None, description=f"for exercises in measuring: by what part a time may be off; else {WITHIN}"
+    )
 
     def keys_of_others(self, *, measuring: bool) -> list[str]:
         """The keys that are given and are for the other kind of exercise."""
@@ -180,27 +198,31 @@ class ExerciseRubric(_Model):
 
 # What an exercise in measuring has no use for.
 _OF_KERNELS = {"entry", "dtypes", "targets", "tf32", "fused", "speed", "tolerances"}
-# Where the rubric says nothing: how far off a measured time may be.
-WITHIN = 0.05
 
 
 class Rubric(_Model):
     """The whole policy of an assignment."""
 
-    version: Literal["grader.rubric/1"] = Field(alias="schema")
-    title: str = Field(min_length=1)
-    seed: int = Field(ge=0)
-    dtypes: tuple[DtypeName, ...] = Field(default=("float32", "float16", "bfloat16"), min_length=1)
-    weights: Mapping[str, Weight]
-    tf32: bool = True
-    targets: tuple[Target, ...] = Field(default=(80, 90), min_length=1)
-    cases: Cases = Cases()
-    limits: Limits = Limits()
-    source_rules: SourceRules = SourceRules()
-    report: Reports = Reports()
-    adequacy: Adequacy = Adequacy()
-    release: Release = Release()
-    exercises: Mapping[str, ExerciseRubric] = Field(min_length=1)
+    version: Literal["grader.rubric/1"] = Field(alias="schema", description="this form of a rubric")
+    title: str = Field(min_length=1, description="of the assignment, in handouts and reports")
+    seed: int = Field(ge=0, description="of the drawn cases; staff grade with another by `--seed` or a hidden one")
+    dtypes: tuple[DtypeName, ...] = Field(
+        default=("float32", "float16", "bfloat16"), min_length=1, description="that exercises are graded in"
+    )
+    weights: Mapping[str, Weight] = Field(
+        description="by check; an exercise's points are split by them, then evenly over dtypes. 0, or none: not graded"
+    )
+    tf32: bool = Field(default=True, description="whether float32 products may use TF32, as tl.dot does on a GPU")
+    targets: tuple[Target, ...] = Field(
+        default=(80, 90), min_length=1, description="compute capabilities that every kernel is compiled for"
+    )
+    cases: Cases = Field(default=Cases(), description="how many, and for how long")
+    limits: Limits = Field(default=Limits(), description="of a worker process")
+    source_rules: SourceRules = Field(default=SourceRules(), description="on a submission's source")
+    report: Reports = Field(default=Reports(), description="what students see")
+    adequacy: Adequacy = Field(default=Adequacy(), description="what is asked of the checks")
+    release: Release = Field(default=Release(), description="what is handed out")
+    exercises: Mapping[str, ExerciseRubric] = Field(min_length=1, description="by id, in the order of reports")
 
     @model_validator(mode="after")
     def _exercises_exist(self) -> Rubric:
