@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from grader.batch import book, slots
 from grader.batch.commands import hidden_seed
@@ -25,6 +26,7 @@ from grader.batch.run import Options, grade_class
 from grader.batch.schedule import TRIES, Event, Schedule
 from grader.batch.slots import Job, Outcome
 from grader.batch.staff import decide
+from grader.cli import app
 from grader.control import seed_from
 from grader.errors import GraderError
 from grader.sandbox import Sandbox
@@ -175,6 +177,13 @@ def test_overrides_and_holds_show_in_the_book_and_can_be_taken_back(options):
     assert gradebook(options.out)["ada"] == first
     ledger = Ledger.in_file(options.out / "ledger.sqlite")
     assert [over.points for over in ledger.overrides()] == [9.5, None]
+
+
+def test_the_command_says_that_it_was_done(options):
+    graded(options)
+    done = CliRunner().invoke(app, ["override", str(options.out), "ada", "--points", "7", "--reason", "appeal"])
+    assert (done.exit_code, done.output) == (0, f"ada: kept in the ledger, and in {options.out}/gradebook.csv\n")
+    assert gradebook(options.out)["ada"]["total"] == "7"
 
 
 @pytest.mark.parametrize(

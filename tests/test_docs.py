@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from grader.cli import app
+from grader.verdict import Status
 
 ROOT = Path(__file__).parent.parent
 TEMPLATE = ROOT / "grader/release/templates/README.md"  # of a handout
@@ -111,6 +112,24 @@ def check(command: str, *, whole: bool) -> None:
 @pytest.mark.parametrize(("file", "command", "block"), ALL, ids=[f"{file}: {command}" for file, command, _ in ALL])
 def test_a_command_in_the_documents_exists(file, command, block):
     check(command, whole=block and not PLACEHOLDER.search(command))
+
+
+def test_students_are_told_of_every_status_once():
+    rows = re.findall(r"^\| (`.*?) \| .+? \| .+? \|$", (ROOT / "docs/students.md").read_text(), re.MULTILINE)
+    assert sorted(status for row in rows for status in re.findall(r"`(\w+)`", row)) == sorted(Status)
+
+
+def test_staff_are_told_of_statuses_that_there_are():
+    table = (ROOT / "docs/staff.md").read_text().partition("## What a status asks of staff")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    named = {status for row in rows for status in re.findall(r"`(\w+)`", row)}
+    assert named <= set(Status)
+    assert len(named) == 7
+
+
+def test_the_readme_lists_every_document():
+    readme = (ROOT / "README.md").read_text()
+    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"docs/{path.name}" not in readme] == []
 
 
 def test_the_commands_are_found():

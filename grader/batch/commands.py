@@ -85,6 +85,7 @@ def override(
             raise GraderError("give one of --points, --withdraw, --hold and --release")
         decide(out, submission, exercise or "", points, None if not (hold or release) else hold, reason,
                author or user(), ledger)  # fmt: skip
+        typer.echo(f"{submission}: kept in the ledger, and in {out}/gradebook.csv")
     except GraderError as error:
         raise _failed(error) from None
 
