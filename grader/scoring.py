@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -49,10 +50,14 @@ def score(status: Status, max_points: float, credit: float = 1.0) -> ItemScore:
 
 
 def total(items: Iterable[ItemScore]) -> Totals:
-    """Sums; independent of the order of the items up to rounding."""
+    """Sums, the same in whatever order the items are: thirds of points add up to whole ones."""
     scores = list(items)
     return Totals(
-        sum(item.points for item in scores),
-        sum(item.max_points for item in scores if item.gradable),
-        sum(item.max_points for item in scores),
+        _sum(item.points for item in scores),
+        _sum(item.max_points for item in scores if item.gradable),
+        _sum(item.max_points for item in scores),
     )
+
+
+def _sum(points: Iterable[float]) -> float:
+    return round(math.fsum(points), 9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.scoring import ItemScore, item_maximum, score, total
+from grader.scoring import ItemScore, Totals, item_maximum, score, total
 from grader.verdict import Status
 
 weights = st.dictionaries(st.sampled_from("abcdef"), st.floats(0.01, 100), min_size=1)
@@ -63,3 +63,10 @@ def test_more_credit_never_earns_less(a, b, maximum):
 
 def test_no_items_make_no_points():
     assert total([]) == total([ItemScore(0, 0, gradable=True)])
+
+
+def test_thirds_add_up_to_whole_points():
+    checks = {"ragged": 3, "rest": 8}
+    third, rest = (item_maximum(30, checks, check, items) for check, items in (("ragged", 3), ("rest", 1)))
+    found = total([ItemScore(third, third, gradable=True)] * 3 + [ItemScore(rest, rest, gradable=True)])
+    assert found == Totals(30.0, 30.0, 30.0)
