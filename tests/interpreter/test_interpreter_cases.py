@@ -18,9 +18,13 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-FILES = sorted(
-    path.stem for path in (HERE / "cases").glob("interp_*.py") if path.stem not in ("interp_support", "interp_modes")
-)
+HELPERS = ("interp_support", "interp_modes", "interp_calls")
+SLOW = ("interp_submissions",)
+FILES = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+    for name in sorted(path.stem for path in (HERE / "cases").glob("interp_*.py"))
+    if name not in HELPERS
+]
 CASES_TIMEOUT_S = 1200
 
 

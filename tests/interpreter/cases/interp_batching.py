@@ -5,119 +5,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import math
-from pathlib import Path
-
 import interp_modes
 import numpy as np
 import pytest
 import torch
 import triton
 import triton.language as tl
-from interp_support import DTYPES, Options, clean, feature, record, run, same
+from interp_support import DTYPES, Options, clean, feature, run, same
 
 from grader.worker.interpreter import batching, programs, together
-
-ROOT = Path(__file__).resolve().parents[3]
-NO_KERNELS = ("__init__", "benchmarking")
-SOLUTIONS = sorted(path for path in (ROOT / "reference" / "solutions").glob("*.py") if path.stem not in NO_KERNELS)
-SUBMISSIONS = sorted(
-    path for path in (ROOT / "tests" / "submissions").glob("*/*.py") if path.parent.name not in NO_KERNELS
-)
 
 
 def last():
     return batching.history[-1]
-
-
-# ---------------------------------------------------------------- every kernel of the repository
-
-
-def matrices(dtype):
-    x = torch.linspace(-3, 3, 67 * 90).sin().reshape(67, 90).to(dtype)  # more rows than one program takes
-    return [x, x.T.contiguous().T, torch.cat([x, x], 1)[:, 5:80], x[:3, :17]]
-
-
-def attention_inputs(dtype, requires_grad=False):
-    shape = (2, 2, 70, 32)
-    q, k, v = (torch.linspace(-9, 9, math.prod(shape) * 3).sin().reshape(3, *shape).to(dtype)).unbind(0)
-    return [tensor.clone().requires_grad_(requires_grad) for tensor in (q, k, v)]
-
-
-def calls(exercise, entry, dtype):
-    """Calls of an entry point; each is a function without arguments."""
-    if exercise in ("softmax", "gelu", "row_sum"):
-        return [lambda x=x: entry(x) for x in matrices(dtype)]
-    if exercise == "matmul_relu":
-        pairs = [(a, b) for a, b in zip(matrices(dtype), matrices(dtype), strict=True)]
-        wide = torch.cat([pairs[0][0]] * 6)
-        return [lambda a=a, b=b: entry(a, b.T) for a, b in [*pairs, (wide, wide), (wide[::2], wide[1::2])]]
-    if exercise == "rmsnorm":
-
-        def both_ways(x):
-            x = x.detach().requires_grad_()
-            weight = torch.linspace(0.5, 2, x.shape[-1]).to(dtype).requires_grad_()
-            entry(x, weight).sum().backward()
-
-        return [lambda x=x: both_ways(x) for x in matrices(dtype)]
-    assert exercise == "flash_attention", f"no calls of {exercise} are known here"
-
-    def attention(causal):
-        entry(*attention_inputs(dtype, True), causal=causal).sum().backward()
-
-    return [lambda: attention(False), lambda: attention(True)]
-
-
-def load_module(path):
-    spec = importlib.util.spec_from_file_location(f"corpus_{path.parent.name}_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def run_all(path, exercise, dtype, config_index=0):
-    entry = getattr(load_module(path), exercise)
-    for call in calls(exercise, entry, dtype):
-        with record(Options(config_index=config_index)):
-            try:
-                call()
-            except AssertionError as problem:
-                if "together" in str(problem):
-                    raise  # the comparison's
-            except Exception:  # noqa: BLE001 - wrong submissions raise what they like, and both ways alike
-                pass
-
-
-BLOCK_POINTERS = pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
-
-
-@BLOCK_POINTERS
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
-def test_solutions(path, dtype):
-    since = len(interp_modes.log)
-    for config_index in (0, 3):
-        run_all(path, path.stem, DTYPES[dtype], config_index)
-    seen = [outcome for kind, outcome in interp_modes.log[since:] if kind == "launch" and outcome.programs > 1]
-    assert seen
-    for outcome in seen:
-        assert outcome.together or outcome.reason in ("atomics", "too many different branches"), outcome
-
-
-@BLOCK_POINTERS
-@pytest.mark.parametrize("path", SUBMISSIONS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_submissions(path):
-    run_all(path, path.parent.name, torch.float32)
-
-
-def test_share_that_runs_together(capsys):
-    # Atomics are never batched, by rule; how many the corpus has says nothing of what could have been.
-    launches = [o for kind, o in interp_modes.log if kind == "launch" and o.programs > 1 and o.reason != "atomics"]
-    share = sum(o.together for o in launches) / sum(o.programs for o in launches)
-    with capsys.disabled():
-        print("", interp_modes.table(), f"{share:.1%} of {sum(o.programs for o in launches)} programs", sep="\n")
-    assert share > 0.85
 
 
 # ---------------------------------------------------------------- where programs part
