@@ -157,3 +157,21 @@ def encode(name: str, values: Array) -> Array:
     codes = codes | (negative.astype(np.uint8) << np.uint8(7))
     nan_code = np.uint8(0x80 if kind == "unsigned_zero" else 0x7F)
     return np.where(np.isnan(values), nan_code, codes)
+
+
+def differ(before: Array, after: Array) -> bool:
+    """Whether values as they are in memory differ by more than roundings.
+
+    Tiles that hold the same row at different places, as where rows are wrapped around, sum it in another order.
+    """
+    if before.dtype == np.uint16:
+        before, after = decode("bf16", before), decode("bf16", after)
+        eps = 2.0**-7
+    elif before.dtype.kind == "f":
+        eps = float(np.finfo(before.dtype).eps)
+    else:
+        return not np.array_equal(before, after)
+    both = np.stack([before, after])
+    largest = np.abs(both).max(initial=0.0, where=np.isfinite(both))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return not np.allclose(before, after, rtol=0.0, atol=max(2 * eps, 1e-5) * float(largest), equal_nan=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import triton
 
-from . import state
+from . import formats, state
 from .numerics import from_memory, memory_dtype, numpy_dtype, to_memory
 from .programs import Programs, refuse
 from .regions import TAG_SHIFT, Region, Regions
@@ -171,14 +171,12 @@ class Memory:
             )
 
     def check_overwritten(self, region: Region, foreign: Array, before: Array, after: Array) -> None:
-        """Warn where a program replaces what another one of the launch stored by something else."""
+        """Warn where a program replaces what another one of the launch stored by something else, roundings apart."""
         if self.ordered or not foreign.any():
             return
-        # As bytes: NaN over NaN is no change.
-        old, new = (np.ascontiguousarray(values[foreign]).view(np.uint8) for values in (before, after))
         record = self.session.record
         known = any(f"'{region.name}' that another program" in warning for warning in record.warnings)
-        if not known and not np.array_equal(old, new):
+        if not known and formats.differ(before[foreign], after[foreign]):
             file, line = student_line()
             record.warn(
                 f"{file}:{line}: stores to elements of '{region.name}' that another program of the same launch stored "
