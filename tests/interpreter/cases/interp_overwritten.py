@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import interp_support  # noqa: F401 - installs the interpreter
 import numpy as np
 import pytest
 
