@@ -21,6 +21,7 @@ from .report import gradescope
 from .report.view import make_view
 from .result import load_result
 from .rubric import load_rubric
+from .whole import replacing
 
 _POLL_S = 2.0
 _GRACE_S = 15.0
@@ -117,9 +118,8 @@ class Run:
         self._replace(json.dumps({"score": 0, "output": text, "output_format": "text"}) + "\n")
 
     def _replace(self, text: str) -> None:
-        temporary = self.results.with_suffix(".new")
-        temporary.write_text(text, "utf-8")
-        temporary.replace(self.results)
+        with replacing(self.results) as temporary:
+            temporary.write_text(text, "utf-8")
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self._killed = signal.Signals(number).name

@@ -9,18 +9,19 @@ class GraderError(Exception):
     """Bad input from the person at the keyboard; never a fault of a submission."""
 
 
-class RubricError(GraderError):
-    """A rubric that can't be used; names the file and, where it is known, the line."""
+class _FileError(GraderError):
+    """A file that can't be used; names it and, where it is known, the line."""
 
     def __init__(self, path: Path, line: int | None, problem: str) -> None:
         super().__init__(f"{path}{'' if line is None else f':{line}'}: {problem}")
 
 
-class ClusterError(GraderError):
-    """A file of `--cluster` that can't be used; names it and, where it is known, the line."""
+class RubricError(_FileError):
+    """A rubric that can't be used."""
 
-    def __init__(self, path: Path, line: int | None, problem: str) -> None:
-        super().__init__(f"{path}{'' if line is None else f':{line}'}: {problem}")
+
+class ClusterError(_FileError):
+    """A file of `--cluster` that can't be used."""
 
 
 class SubmissionError(GraderError):

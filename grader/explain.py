@@ -5,7 +5,6 @@ Calls the submission a few more times, on the failing case and on cases that tel
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -37,7 +36,7 @@ def explain(caller: Caller, verdict: Verdict, tolerance_for: Callable[[Case], To
 
     case = Case.parse(verdict.case)
     seen = caller.observe(case, tolerance_for(case))
-    if _differs(seen, verdict, exactly=caller.target.device == "cpu"):
+    if _differs(seen.verdict, verdict, exactly=caller.target.device == "cpu"):
         cause = differing_runs() if seen.verdict.status in (*EXPLAINED, Status.PASSED) else None
     else:
         cause = find_cause(seen, Looks(look))
@@ -46,23 +45,10 @@ def explain(caller: Caller, verdict: Verdict, tolerance_for: Callable[[Case], To
     return _with_map(verdict, seen)
 
 
-def _differs(seen: Observation, before: Verdict, *, exactly: bool) -> bool:
+def _differs(now: Verdict, before: Verdict, *, exactly: bool) -> bool:
     """Whether a call was judged otherwise. Not `exactly`: on a GPU, atomic additions of floats may round otherwise."""
-    now = seen.verdict
-    if now.status is not before.status:
-        return True
     same_bits = now.evidence.get("output_crc32") == before.evidence.get("output_crc32")
-    return exactly and not same_bits and not _is_rounding(seen, before)
-
-
-def _is_rounding(seen: Observation, before: Verdict) -> bool:
-    """Whether the element that was wrong first is as wrong again: programs that run together sum in another order."""
-    first = before.evidence.get("first_wrong", {})
-    for each, values in zip(seen.expected, seen.outputs, strict=False):
-        if each.output.name == first.get("output"):
-            now, then = float(values[tuple(first["index"])]), float(first["seen"])
-            return abs(now - then) <= first["allowed"] or (math.isnan(now) and math.isnan(then))
-    return False
+    return now.status is not before.status or (exactly and not same_bits)
 
 
 def _with_map(verdict: Verdict, seen: Observation) -> Verdict:

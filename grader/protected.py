@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .errors import GraderError, ReleaseError
+from .cli_input import errors_end_the_command
+from .errors import ReleaseError
 from .judging import default_root
 from .rubric import load_rubric
 
@@ -31,11 +31,8 @@ def verify(
     strict: Annotated[bool, typer.Option(help="end with 1 where something was changed")] = False,
 ) -> None:
     """Say which files of the handout a submission changed that it had no reason to. They are not used anyway."""
-    try:
+    with errors_end_the_command():
         changes = list(changed(default_root(), submission))
-    except GraderError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise typer.Exit(2) from None
     for name, what in changes[:_LONGEST]:
         text = f"{name}: {what}; the grader takes its own"
         typer.echo(f"::warning title=protected file::{_escaped(text)}" if github else text)

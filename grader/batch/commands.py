@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ..cli_input import errors_end_the_command
 from ..errors import GraderError
 
 WIDTH = 110  # where the output goes to a file
@@ -44,22 +45,21 @@ def batch(
     console = Console(highlight=False, emoji=False)
     if not console.is_terminal:
         console.width = WIDTH
-    try:
-        _require()
-        from ..judging import default_root
-        from .run import Options, grade_class
+    with errors_end_the_command():
+        try:
+            _require()
+            from ..judging import default_root
+            from .run import Options, grade_class
 
-        root = default_root()
-        options = Options(
-            submissions, out, root, rubric or root / "rubric.yaml", kind, attempt, due, roster, leaderboard, ledger,
-            jobs, gpus, cluster, timeout, exercise or (), only or (), hidden_seed(seed_file), unsafe, dry_run,
-        )  # fmt: skip
-        status = grade_class(options, console)
-    except GraderError as error:
-        raise _failed(error) from None
-    except KeyboardInterrupt:
-        typer.echo("interrupted: what was graded is kept; run the same command again to go on", err=True)
-        raise typer.Exit(130) from None
+            root = default_root()
+            options = Options(
+                submissions, out, root, rubric or root / "rubric.yaml", kind, attempt, due, roster, leaderboard, ledger,
+                jobs, gpus, cluster, timeout, exercise or (), only or (), hidden_seed(seed_file), unsafe, dry_run,
+            )  # fmt: skip
+            status = grade_class(options, console)
+        except KeyboardInterrupt:
+            typer.echo("interrupted: what was graded is kept; run the same command again to go on", err=True)
+            raise typer.Exit(130) from None
     raise typer.Exit(status)
 
 
@@ -76,7 +76,7 @@ def override(
     ledger: Annotated[str | None, typer.Option(help="database URL (default: OUT/ledger.sqlite)")] = None,
 ) -> None:
     """Change a grade by hand, or hold it back. What was graded stays in the ledger; the last override counts."""
-    try:
+    with errors_end_the_command():
         _require()
         from .run import author as user
         from .staff import decide
@@ -86,8 +86,6 @@ def override(
         decide(out, submission, exercise or "", points, None if not (hold or release) else hold, reason,
                author or user(), ledger)  # fmt: skip
         typer.echo(f"{submission}: kept in the ledger, and in {out}/gradebook.csv")
-    except GraderError as error:
-        raise _failed(error) from None
 
 
 def hidden_seed(file: Path | None) -> int | None:
@@ -112,8 +110,3 @@ def _require() -> None:
     missing = [module for module in _NEEDED if importlib.util.find_spec(module) is None]
     if missing:
         raise GraderError(f"grading a class needs {' and '.join(missing)}: pip install 'kernel-grader[staff]'")
-
-
-def _failed(error: GraderError) -> typer.Exit:
-    typer.echo(f"error: {error}", err=True)
-    return typer.Exit(2)

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from ..batch.commands import hidden_seed
-from ..errors import GraderError, ReleaseError
+from ..cli_input import errors_end_the_command
+from ..errors import ReleaseError
 from ..judging import default_root
 from ..rubric import load_rubric
 from ..whole import check_folder_of, replacing
@@ -32,16 +33,13 @@ def release(
     seed_file: Annotated[Path | None, typer.Option(help="file with the hidden seed (or set GRADER_SEED)")] = None,
 ) -> None:
     """Make the students' repository and Gradescope's archive; neither is written unless both are proved to be good."""
-    try:
+    with errors_end_the_command():
         if check == (out is not None or gradescope is not None):
             raise ReleaseError("give --out DIR, --gradescope ZIP or both, or --check alone")
         root = default_root()
         if not (root / "reference" / "solutions").is_dir():
             raise ReleaseError(f"{root}: has no reference/solutions; run this in the staff's repository")
         make(root, rubric or root / "rubric.yaml", out, gradescope, hidden_seed(seed_file), typer.echo)
-    except GraderError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(2) from None
 
 
 def make(root: Path, rubric: Path, out: Path | None, gradescope: Path | None, seed: int | None,
@@ -74,7 +72,8 @@ def make(root: Path, rubric: Path, out: Path | None, gradescope: Path | None, se
         load_rubric(folder / "rubric.yaml")
         prove(folder, staff, root / "reference" / "solutions", say)
         if gradescope is not None:
-            _replace(gradescope, archive_files(files, policy, seed))
+            with replacing(gradescope) as temporary:
+                tree.archive(archive_files(files, policy, seed), temporary)
             say(f"wrote {gradescope}")
         if out is not None:
             # Grading left files there that are no part of it.
@@ -98,8 +97,3 @@ def _free(out: Path | None, gradescope: Path | None) -> None:
         raise ReleaseError(f"--out {out}: is there already; name a folder that is not, or an empty one")
     for option, path in (("--out", out), ("--gradescope", gradescope)):
         check_folder_of(path, option)
-
-
-def _replace(path: Path, files: tree.Files) -> None:
-    with replacing(path) as temporary:
-        tree.archive(files, temporary)

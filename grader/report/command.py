@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from ..errors import GraderError, ReportError
+from ..cli_input import errors_end_the_command
+from ..errors import ReportError
 from ..judging import default_root
 from ..result import Result, load_result
 from ..rubric import Rubric, load_rubric
@@ -96,7 +97,7 @@ def report(
     partial: Annotated[bool, typer.Option(help="canvas, moodle: write even if someone is not found there")] = False,
 ) -> None:
     """Turn results into a report: for people (html, markdown, csv) or for a platform."""
-    try:
+    with errors_end_the_command():
         loaded = load_rubric(rubric or default_root() / "rubric.yaml").rubric
         results = _load(paths)
         people = read_people(roster) if roster else []
@@ -118,9 +119,6 @@ def report(
         else:
             staff = view is Reader.STAFF
             _write(out, _SINGLE[to][0](_view(results[0], loaded, staff=staff, to=to, published=published)))
-    except GraderError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise typer.Exit(2) from None
 
 
 def _load(paths: Sequence[Path]) -> list[Loaded]:
