@@ -70,8 +70,9 @@ def command(work: Path, out: str, arguments: argparse.Namespace, jobs: int) -> l
 
 
 def start(words: list[str], log: Path) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     with log.open("ab") as sink:
-        return subprocess.Popen(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=sink, stderr=sink)
+        return subprocess.Popen(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdout=sink, stderr=sink)
 
 
 def timed(words: list[str], log: Path) -> tuple[float, list[int]]:

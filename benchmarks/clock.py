@@ -4,7 +4,7 @@
                                [--json FILE]
 
 For each benchmark of the rubric, with the staff solutions: (a) fresh duels, new processes each: the speedup of each,
-and (largest − smallest) / median; (b) the judge's time of a call over that by CUDA events around as many calls, over
+(largest − smallest) / median, and the largest distance from the median; (b) the judge's time of a call over that by CUDA events around as many calls, over
 as many fresh inputs, in another process, measured after each duel; (c) the same with a round of 20, 60 and 120 calls.
 `--only` takes what an item's name contains.
 """
@@ -130,6 +130,11 @@ def spread(values: Sequence[float]) -> float:
     return (max(values) - min(values)) / median(values)
 
 
+def farthest(values: Sequence[float]) -> float:
+    """The largest distance from the median, as a share of it."""
+    return max(abs(value / median(values) - 1) for value in values)
+
+
 def study(item: Item, grading: Grading, clock: EventClock, repeats: int, lengths: Sequence[int]) -> dict[str, Any]:
     """Everything about one benchmark, printed as it is found."""
     begun = time.monotonic()
@@ -142,9 +147,10 @@ def study(item: Item, grading: Grading, clock: EventClock, repeats: int, lengths
     if duels:
         speedups = [found["speedup"] for found in duels]
         ratios = [found["time_us"] / found["events_us"] for found in duels]
-        row |= {"spread": spread(speedups), "time_spread": spread([found["time_us"] for found in duels]),
+        row |= {"spread": spread(speedups), "farthest": farthest(speedups), "time_spread": spread([found["time_us"] for found in duels]),
                 "judge_over_events": median(ratios)}  # fmt: skip
-        print(f"{item}: speedups {' '.join(f'{value:.3f}' for value in speedups)}, spread {100 * row['spread']:.2f} %")
+        print(f"{item}: speedups {' '.join(f'{value:.3f}' for value in speedups)}, spread {100 * row['spread']:.2f} %, "
+              f"all within {100 * row['farthest']:.2f} % of their median")  # fmt: skip
         print(f"    {median(found['time_us'] for found in duels):.2f} µs, by events "
               f"{median(found['events_us'] for found in duels):.2f} µs, ratio {row['judge_over_events']:.4f} "
               f"({min(ratios):.4f}–{max(ratios):.4f}); spread of the time {100 * row['time_spread']:.2f} %, "

@@ -1,6 +1,6 @@
 """Grades every right kernel with many seeds; whatever fails is a false alarm of the grader.
 
-    python benchmarks/false_alarms.py [--only gelu …] [--seeds 20] [--device cpu|cuda] [--json FILE]
+    python benchmarks/false_alarms.py [--only gelu …] [--seeds 20] [--first-seed 0] [--device cpu|cuda] [--json FILE]
 
 Checks of values and gradients, every dtype. What FILE has already is not judged again, so a run can be broken off and
 gone on with; a line for each alarm. Exit 1 where there is one.
@@ -44,6 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0, help="so that several processes share the seeds")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no kernel is begun")
     parser.add_argument("--json", type=Path)
@@ -55,7 +56,7 @@ def main() -> None:
     deadline = time.monotonic() + options.budget
     machine = Machine(loaded.rubric.limits, options.device)
     try:
-        for seed in range(options.seeds):
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
             for exercise in kernel_exercises(loaded, options.only):
                 for kernel in right_kernels(exercise):
                     key = f"{kernel} seed {seed} {options.device}"

@@ -17,6 +17,7 @@ import ctypes
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -227,10 +228,24 @@ def _readable(*, gpu: bool) -> list[str]:
     """The interpreter, its libraries, and what they read of the system."""
     paths = [*_SYSTEM, *libraries(), sys.prefix, sys.base_prefix]
     if gpu:
-        paths += [*_OF_CUDA, *os.environ.get("LD_LIBRARY_PATH", "").split(":"), os.environ.get("CUDA_HOME", "")]
+        named = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), os.environ.get("CUDA_HOME", "")]
+        paths += [*_OF_CUDA, *_compilers(), *named]
     found = [path for path in paths if path.startswith("/") and Path(path).exists()]
     # A link and what it points to: one is how it is asked for, the other how it is known to the kernel.
     return sorted({*found, *(str(Path(path).resolve()) for path in found)})
+
+
+def _compilers() -> list[str]:
+    """The C compilers that Triton may build its launcher with, and what belongs to each: all may lie outside /usr."""
+    named = [os.environ.get("CC", ""), "gcc", "clang", "cc", "as", "ld"]
+    programs = [Path(found) for name in named if name and (found := shutil.which(name))]
+    paths = []
+    for program in {*programs, *(program.resolve() for program in programs)}:
+        # A compiler's folder only where it looks like one: a bin/ in somebody's home has much else beside it.
+        prefix = program.parent.parent
+        own = any((prefix / folder).is_dir() for folder in ("lib/gcc", "lib64/gcc", "libexec/gcc", "lib/clang"))
+        paths.append(str(prefix if own else program))
+    return paths
 
 
 def _hidden() -> list[str]:

@@ -264,6 +264,27 @@ def test_with_a_gpu_a_worker_may_name_its_threads(gpu, answer, tmp_path):
     assert done.stdout.split() == [answer], done.stderr
 
 
+@pytest.mark.parametrize(
+    ("folders", "readable"),
+    [(["gcc/bin", "gcc/lib/gcc"], "gcc"), (["gcc/bin", "gcc/private"], "gcc/bin/gcc")],
+)
+def test_with_a_gpu_the_compiler_of_the_launcher_is_readable_wherever_it_is(folders, readable, tmp_path, monkeypatch):
+    """Its whole folder only where that is the compiler's own."""
+    for folder in folders:
+        (tmp_path / folder).mkdir(parents=True)
+    program = tmp_path / "gcc/bin/gcc"
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.delenv("CC", raising=False)
+    home = Home()
+    try:
+        by_gpu = {gpu: Sandbox("L2").settings(home, gpu=gpu)["read"] for gpu in (True, False)}
+    finally:
+        home.close()
+    assert [path for path in by_gpu[True] if path.startswith(str(tmp_path))] == [str(tmp_path / readable)]
+    assert not [path for path in by_gpu[False] if path.startswith(str(tmp_path))]
+
+
 def test_a_level_that_is_missing_is_one_line_and_exit_status_2():
     command = [sys.executable, "-P", "-m", "pytest", "grader", "--sandbox", "L3"]
     done = subprocess.run(command, cwd=ROOT, env={"PATH": "/nowhere", "PYTHONPATH": str(ROOT)}, capture_output=True,

@@ -19,7 +19,9 @@ import triton
 import triton.language as tl
 
 # solution: begin
-WIDEST_TILE = 8192  # columns
+WIDEST_TILE = 16384  # columns of a tile that is a whole row
+TILE = 8192  # where it divides the columns
+MASKED_TILE = 4096
 PROGRAMS_WANTED = 512  # enough to fill the largest devices a few times over
 
 
@@ -32,21 +34,21 @@ def row_sum_kernel(
 
     The loads of STAGES - 1 tiles are under way while one is added.
     """
-    # int64 throughout: a row's offset, and a transpose's column offset, may pass 2³¹.
+    # int64 for what is multiplied by a stride: a row's offset, and a transpose's column offset, may pass 2³¹.
     rows = tl.program_id(0).to(tl.int64) * BLOCK_M + tl.arange(0, BLOCK_M)
     part = tl.program_id(1).to(tl.int64)
     first = part * columns_per_range
-    last = tl.minimum(first + columns_per_range, N)
-    x_ptrs = x_ptr + rows[:, None] * stride_m
+    x_ptrs = x_ptr + rows[:, None] * stride_m + first * stride_n
     lanes = tl.arange(0, BLOCK_N)[None, :]
     accumulator = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-    for start in tl.range(first, last, BLOCK_N, num_stages=STAGES):
-        cols = start + lanes
+    columns = columns_per_range if WHOLE else tl.minimum(columns_per_range, N - first)
+    for start in tl.range(0, columns, BLOCK_N, num_stages=STAGES):
+        cols = (start + lanes).to(tl.int64)
         # Nothing is read twice: what is loaded need not stay in the cache.
         if WHOLE:
             x = tl.load(x_ptrs + cols * stride_n, eviction_policy="evict_first")
         else:
-            mask = (rows[:, None] < M) & (cols < last)
+            mask = (rows[:, None] < M) & (cols < columns)
             x = tl.load(x_ptrs + cols * stride_n, mask=mask, other=0.0, eviction_policy="evict_first")
         # 16-bit inputs are widened before they are added: a 16-bit sum overflows or stops growing.
         accumulator += x.to(tl.float32)
@@ -55,19 +57,26 @@ def row_sum_kernel(
     tl.store(out_ptrs, total.to(out_ptr.dtype.element_ty), mask=rows < M)
 
 
+def tile_of(columns: int) -> int:
+    """The columns of a tile that walks so many."""
+    if columns == WIDEST_TILE:
+        return columns
+    return TILE if columns % TILE == 0 else min(triton.next_power_of_2(columns), MASKED_TILE)
+
+
 def launch(x: torch.Tensor, out: torch.Tensor, ranges: int) -> None:
     """Sum x (M, N) over `ranges` ranges of columns into out (M, ranges)."""
     M, N = x.shape
     columns = triton.cdiv(N, ranges)
-    block_n = min(triton.next_power_of_2(columns), WIDEST_TILE)
+    block_n = tile_of(columns)
     if x.stride(0) == 1 and x.stride(1) != 1:
         # Neighbours in memory are neighbours down a column: a tile must be tall to read whole cache lines.
         block_n = min(block_n, 64)
-    block_m = min(max(1, WIDEST_TILE // block_n), triton.next_power_of_2(M), 64)
+    block_m = min(max(1, MASKED_TILE // block_n), triton.next_power_of_2(M), 64)
     grid = (triton.cdiv(M, block_m), ranges)
     whole = M % block_m == 0 and columns % block_n == 0 and columns * ranges == N
     # Tiles under way are kept in shared memory, and a mask would have to wait with them.
-    stages = 3 if whole and x.element_size() == 2 else 1
+    stages = 3 if whole and columns > block_n else 1
     row_sum_kernel[grid](
         x, out, M, N, *x.stride(), *out.stride(), columns,
         WHOLE=whole, BLOCK_M=block_m, BLOCK_N=block_n, STAGES=stages, num_warps=16,
@@ -89,7 +98,7 @@ def row_sum(x: torch.Tensor) -> torch.Tensor:
     if not M:
         return out
     # Ranges of at least 16 tiles each: shorter ones would cost more in the second launch than they save.
-    ranges = max(1, min(PROGRAMS_WANTED // M, N // (16 * WIDEST_TILE)))
+    ranges = max(1, min(PROGRAMS_WANTED // M, N // (16 * TILE)))
     if ranges > 1:
         partial = torch.empty((M, ranges), dtype=torch.float32, device=x.device)
         launch(x, partial, ranges)
