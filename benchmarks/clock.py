@@ -4,8 +4,9 @@
                                [--json FILE]
 
 For each benchmark of the rubric, with the staff solutions: (a) fresh duels, new processes each: the speedup of each,
-(largest − smallest) / median, and the largest distance from the median; (b) the judge's time of a call over that by CUDA events around as many calls, over
-as many fresh inputs, in another process, measured after each duel; (c) the same with a round of 20, 60 and 120 calls.
+(largest − smallest) / median, and the largest distance from the median; (b) the judge's time of a call over that by
+CUDA events around as many calls, over as many fresh inputs, in another process, measured after each duel; (c) the same
+with a round of 20, 60 and 120 calls.
 `--only` takes what an item's name contains.
 """
 
@@ -147,7 +148,8 @@ def study(item: Item, grading: Grading, clock: EventClock, repeats: int, lengths
     if duels:
         speedups = [found["speedup"] for found in duels]
         ratios = [found["time_us"] / found["events_us"] for found in duels]
-        row |= {"spread": spread(speedups), "farthest": farthest(speedups), "time_spread": spread([found["time_us"] for found in duels]),
+        row |= {"spread": spread(speedups), "farthest": farthest(speedups),
+                "time_spread": spread([found["time_us"] for found in duels]),
                 "judge_over_events": median(ratios)}  # fmt: skip
         print(f"{item}: speedups {' '.join(f'{value:.3f}' for value in speedups)}, spread {100 * row['spread']:.2f} %, "
               f"all within {100 * row['farthest']:.2f} % of their median")  # fmt: skip
