@@ -1,10 +1,11 @@
 """What each sandbox level costs: to find out whether it is there, to start a zygote in it, and to start a worker.
 
-    python benchmarks/sandbox.py [--repeats 20] [--json FILE]
+    python benchmarks/sandbox.py [--repeats 20] [--runs 8] [--json FILE]
 
 `trial` finds out whether the level is there, once a run. `enter` starts an interpreter that enters it and ends: what it
 takes beyond `enter` of L0, the zygote takes beyond its imports. `worker` is from the request to fork until the
-submission's file is loaded.
+submission's file is loaded. `beyond_L0_s` is what a whole `pytest grader` of one submission takes more than without a
+sandbox: the median over pairs of runs.
 """
 
 from __future__ import annotations
@@ -91,9 +92,30 @@ def measure(sandbox: Sandbox, repeats: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def graded(level: str) -> None:
+    """Grade one solution in a level."""
+    command = [sys.executable, "-P", "-m", "pytest", "grader", "-q", "--submission", "reference/solutions",
+               "--exercise", "row_sum", "--device", "cpu", "--sandbox", level, "--result", os.devnull]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+
+
+def beyond_none(level: str, runs: int) -> dict[str, float]:
+    """Seconds of whole runs: without a sandbox, and what the level takes more."""
+    pairs = []
+    for number in range(runs):
+        order = ("L0", level) if number % 2 else (level, "L0")
+        times = {each: seconds(lambda each=each: graded(each)) for each in order}  # type: ignore[misc]
+        pairs.append((times["L0"], times[level]))
+    return {
+        "run_L0_s": statistics.median(none for none, _ in pairs),
+        "beyond_L0_s": statistics.median(inside - none for none, inside in pairs),
+    }
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=8, help="pairs of whole runs")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     report: dict[str, Any] = environment() | {"cores": os.cpu_count(), "load": os.getloadavg()[0], "levels": {}}
@@ -103,6 +125,8 @@ def main() -> int:
             print(f"{level}: {trial.missing}")
             continue
         report["levels"][level] = found = measure(trial.sandbox, arguments.repeats)
+        if level != "L0" and arguments.runs:
+            found |= beyond_none(level, arguments.runs)
         print(level, json.dumps(found), flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")

@@ -14,6 +14,11 @@ from pathlib import Path
 ROOT = Path("/sys/fs/cgroup")
 EMPTY_TIMEOUT_S = 2.0
 _LIMITED = {"memory", "pids"}
+# The files of each group, where there is one (version 2) and where there are two (version 1).
+_FILES: dict[int, list[tuple[str, ...]]] = {
+    1: [("memory.max", "memory.swap.max", "pids.max")],
+    2: [("memory.limit_in_bytes",), ("pids.max",)],
+}
 # Moves itself into the groups named before `--`, then becomes the command behind it.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 97; shift; done; shift; exec "$@"'
 
@@ -32,22 +37,29 @@ class Cgroup:
     def create(cls, memory_bytes: int, processes: int, root: Path = ROOT) -> Cgroup:
         """Make the groups. Raises CgroupError."""
         if (root / "cgroup.controllers").is_file():
-            wanted = [(_parents_v2(root), {"memory.max": memory_bytes, "memory.swap.max": 0, "pids.max": processes})]
+            wanted = [_parents_v2(root)]
         else:
-            wanted = [(_parents_v1(root, "memory"), {"memory.limit_in_bytes": memory_bytes}),
-                      (_parents_v1(root, "pids"), {"pids.max": processes})]  # fmt: skip
+            wanted = [_parents_v1(root, "memory"), _parents_v1(root, "pids")]
         made: list[Path] = []
         try:
-            for parents, values in wanted:
-                made.append(_make(parents))
-                for name, value in values.items():
-                    if name != "memory.swap.max" or (made[-1] / name).exists():
-                        (made[-1] / name).write_text(str(value))
+            for parents in wanted:
+                made.append(_make(parents))  # noqa: PERF401 - what is made before an error is removed
+            group = cls(tuple(made))
+            group.limit(memory_bytes, processes)
         except OSError as error:
             for folder in made:
                 _remove(folder)
             raise CgroupError(f"{error.filename}: {error.strerror}") from None
-        return cls(tuple(made))
+        return group
+
+    def limit(self, memory_bytes: int, processes: int) -> None:
+        """Set the limits, also of groups that have processes. Raises OSError."""
+        values = {"memory.max": memory_bytes, "memory.limit_in_bytes": memory_bytes, "memory.swap.max": 0,
+                  "pids.max": processes}  # fmt: skip
+        for folder, names in zip(self.folders, _FILES[len(self.folders)], strict=True):
+            for name in names:
+                if name != "memory.swap.max" or (folder / name).exists():
+                    (folder / name).write_text(str(values[name]))
 
     def command(self, inner: list[str]) -> list[str]:
         """The command line that runs `inner` in the groups."""

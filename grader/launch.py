@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import socket
@@ -11,8 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .cgroup import Cgroup
+from .errors import SelectionError
 from .home import Home
-from .sandbox import Sandbox, protect_judge
+from .sandbox import Choice, Sandbox, choose, protect_judge
 
 Mode = Literal["interpreter", "gpu"]
 
@@ -20,11 +22,17 @@ Mode = Literal["interpreter", "gpu"]
 GPU_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_HOME", "LD_LIBRARY_PATH", "CC")
 
 
+# What a control group allows until the rubric's limits are known: enough to import torch.
+EARLY_MEMORY_BYTES, EARLY_PROCESSES = 4 << 30, 512
+
+
 @dataclass(frozen=True)
 class Launched:
-    """A process that imports, the folder that it runs in, and the judge's end of its control socket."""
+    """A process that imports, what it runs in, and the judge's end of its control socket."""
 
     home: Home
+    sandbox: Sandbox
+    group: Cgroup | None
     process: subprocess.Popen[bytes]
     control: socket.socket
 
@@ -34,27 +42,38 @@ class Launched:
         self.process.kill()
         self.process.wait()
         self.home.close()
+        if self.group is not None:
+            self.group.close()
 
 
-_early: list[Launched] = []
+_early: list[tuple[Choice, Launched]] = []
 
 
-def start_early() -> None:
-    """Launch a zygote of the interpreter, with no sandbox, for whoever asks first: the judge's imports take as long."""
-    launched = start(Home(), "interpreter", Sandbox(), None, spawn=False)
-    _early.append(launched)
-    atexit.register(discard_early)
+def start_early(choice: Choice) -> None:
+    """Launch a zygote of the interpreter for whoever asks first: the judge's imports take as long."""
+    with contextlib.suppress(SelectionError):  # said once it is known what else is wrong
+        sandbox = choose(choice)
+        group = sandbox.group(EARLY_MEMORY_BYTES, EARLY_PROCESSES)
+        _early.append((choice, start(Home(), "interpreter", sandbox, group, spawn=False)))
+        atexit.register(discard_early)
 
 
-def take_early() -> Launched | None:
-    """The process that was launched early, once; None where there is none."""
-    return _early.pop() if _early else None
+def early_sandbox(choice: Choice) -> Sandbox | None:
+    """What a process was launched early in, by this choice of a level; None where there is none."""
+    return next((launched.sandbox for chosen, launched in _early if chosen == choice), None)
+
+
+def take_early(sandbox: Sandbox) -> Launched | None:
+    """The process that was launched early in this sandbox, once; None where there is none."""
+    if _early and _early[0][1].sandbox == sandbox:
+        return _early.pop()[1]
+    return None
 
 
 def discard_early() -> None:
     """End what was launched early and not taken."""
-    while (launched := take_early()) is not None:
-        launched.discard()
+    while _early:
+        _early.pop()[1].discard()
 
 
 def start(home: Home, mode: Mode, sandbox: Sandbox, group: Cgroup | None, *, spawn: bool) -> Launched:
@@ -77,7 +96,7 @@ def start(home: Home, mode: Mode, sandbox: Sandbox, group: Cgroup | None, *, spa
             cwd=home.path,
             env=_environment(home, mode, sandbox, spawn=spawn),
         )
-    return Launched(home, process, ours)
+    return Launched(home, sandbox, group, process, ours)
 
 
 def _environment(home: Home, mode: Mode, sandbox: Sandbox, *, spawn: bool) -> dict[str, str]:

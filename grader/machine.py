@@ -14,6 +14,7 @@ from reference.exercise import Case
 from . import sandbox as sandboxes
 from .errors import SelectionError
 from .gpu_lock import held
+from .launch import early_sandbox
 from .peers import Peers
 from .rubric import Limits
 from .zygote import Zygote
@@ -34,7 +35,8 @@ class Machine:
         if spawn and sandbox != "L0":
             raise SelectionError("--spawn-workers is for profiling one's own kernels; use it with --sandbox L0")
         self.has_gpu = choice != "cpu" and torch.cuda.is_available()
-        self.sandbox = sandboxes.choose(sandbox, gpu=self.has_gpu)
+        early = None if self.has_gpu else early_sandbox(sandbox)
+        self.sandbox = early or sandboxes.choose(sandbox, gpu=self.has_gpu)
         self.interpreter = Zygote(limits, sandbox=self.sandbox)
         self.gpu = Zygote(limits, "gpu", spawn=spawn, sandbox=self.sandbox) if self.has_gpu else None
         # Baselines come out of `reference`, which no process that runs a submission may read.

@@ -46,5 +46,5 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         # Installed from a wheel: the word is the package, wherever it is.
         args[args.index("grader")] = options.file_or_dir[options.file_or_dir.index("grader")] = str(here)
     grades = any(Path(arg).resolve().is_relative_to(here) for arg in args if not arg.startswith("-"))
-    if grades and options.sandbox == "L0" and not (options.collectonly or options.help or options.version):
-        launch.start_early()
+    if grades and not (options.collectonly or options.help or options.version):
+        launch.start_early(options.sandbox)

@@ -19,7 +19,14 @@ def check_folder_of(path: Path | None, option: str = "") -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file to write, which takes the place of `path` in one step at the end, or goes. Raises OSError."""
+    """A file to write, which takes the place of `path` in one step at the end, or goes. Raises OSError.
+
+    What is no file, as /dev/null, is written itself; of a link, what it points to is replaced.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        yield path
+        return
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
     os.close(handle)
     temporary = Path(name)

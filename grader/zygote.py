@@ -64,17 +64,23 @@ class Zygote:
 
     def start(self) -> None:
         """Launch the process without waiting for it: importing torch takes seconds that the judge can use."""
-        if self.sandbox.level != "L0":
-            limits = self._limits()
-            self._group = self.sandbox.group(limits["memory_bytes"] * MOST_WORKERS + ZYGOTE_BYTES,
-                                             limits["processes"] * MOST_WORKERS)  # fmt: skip
-        launched = launch.take_early() if self._is_usual and self._home is None else None
+        limits = self._limits()
+        memory_bytes = limits["memory_bytes"] * MOST_WORKERS + ZYGOTE_BYTES
+        processes = limits["processes"] * MOST_WORKERS
+        launched = launch.take_early(self.sandbox) if self._is_usual and self._home is None else None
         if launched is None:
             # Anew for each process: without a sandbox, workers of the last one could have changed its copy of the code.
             if self._home is not None:
                 self._home.close()
             home = Home(with_reference=self._baselines)
-            launched = launch.start(home, self.mode, self.sandbox, self._group, spawn=self.spawn)
+            group = self.sandbox.group(memory_bytes, processes)
+            launched = launch.start(home, self.mode, self.sandbox, group, spawn=self.spawn)
+        elif launched.group is not None:
+            try:
+                launched.group.limit(memory_bytes, processes)
+            except OSError as error:
+                raise InfrastructureError(f"the workers' limits can't be set: {error}") from None
+        self._group = launched.group
         self._home, self._process, self._control = launched.home, launched.process, launched.control
         self._decoder, self._exited = protocol.Decoder(), {}
         self._lost = self._workers
@@ -82,7 +88,7 @@ class Zygote:
     @property
     def _is_usual(self) -> bool:
         """Whether it is the one that is launched before anything is known of the run."""
-        return self.mode == "interpreter" and self.sandbox.level == "L0" and not self.spawn and not self._baselines
+        return self.mode == "interpreter" and not self.spawn and not self._baselines
 
     @property
     def worker_start_s(self) -> float:

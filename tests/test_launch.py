@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from grader import launch
+from grader import launch, sandbox
+from grader.machine import Machine
 from grader.rubric import Limits
 from grader.zygote import Zygote
 
@@ -23,19 +24,22 @@ def test_launching_needs_no_torch():
     assert done.stdout == "False\n"
 
 
-@pytest.fixture
-def early():
-    assert launch.take_early() is None
-    launch.start_early()
-    yield launch._early[0]
+@pytest.fixture(params=["L0", "auto"])
+def early(request):
+    assert not launch._early
+    launch.start_early(request.param)
+    yield launch._early[0][1]
     launch.discard_early()
 
 
 def test_the_process_that_was_launched_early_is_the_one_that_serves(early):
-    zygote = Zygote(Limits())
+    zygote = Zygote(Limits(processes=7), sandbox=early.sandbox)
     zygote.start()
     try:
-        assert launch.take_early() is None
+        assert not launch._early
+        assert zygote._group is early.group
+        if early.group is not None:
+            assert {path.read_text() for folder in early.group.folders for path in folder.glob("pids.max")} == {"56\n"}
         zygote.ready()
         worker = zygote.fork()
         assert worker.folder.is_relative_to(early.home.path)
@@ -44,18 +48,39 @@ def test_the_process_that_was_launched_early_is_the_one_that_serves(early):
         zygote.close()
     assert early.process.poll() is not None
     assert not early.home.path.exists()
+    assert early.group is None or not any(folder.exists() for folder in early.group.folders)
 
 
-def test_only_the_interpreter_without_a_sandbox_takes_it(early):
-    zygote = Zygote(Limits(), "gpu")
+def test_a_run_takes_over_the_sandbox_that_was_chosen_early(early, monkeypatch):
+    monkeypatch.setattr(sandbox, "attempt", None)  # no second trial
+    [(choice, _)] = launch._early
+    machine = Machine(Limits(), "cpu", sandbox=choice)
+    assert machine.sandbox is early.sandbox
+    machine.close()
+
+
+@pytest.mark.parametrize("early", ["auto"], indirect=True)
+def test_one_in_another_sandbox_is_left_alone(early):
+    if early.sandbox.level == "L0":
+        pytest.skip("there is no other level")
+    zygote = Zygote(Limits())
+    zygote.start()
+    zygote.close()
+    assert launch.take_early(early.sandbox) is early
+    early.discard()
+
+
+def test_only_the_interpreter_takes_it(early):
+    zygote = Zygote(Limits(), "gpu", sandbox=early.sandbox)
     zygote.start()
     try:
-        assert launch._early == [early]
+        assert launch._early[0][1] is early
     finally:
         zygote.close()
 
 
-@pytest.mark.parametrize("arguments", [["--submission", "nowhere"], ["--collect-only", "-q"], ["--exercise", "none"]])
+@pytest.mark.parametrize("arguments", [["--submission", "nowhere"], ["--collect-only", "-q"], ["--exercise", "none"],
+                                       ["--exercise", "none", "--sandbox", "auto"]])  # fmt: skip
 def test_a_run_that_judges_nothing_leaves_no_folder_and_no_process(tmp_path, arguments):
     command = [sys.executable, "-P", "-m", "pytest", "grader", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
