@@ -15,9 +15,14 @@ def test_a_file_is_replaced_at_the_end_or_stays_as_it_was(tmp_path):
     with replacing(path) as temporary:
         temporary.write_text("first")
         assert not path.exists()
-    with pytest.raises(ValueError, match="broken off"), replacing(path) as temporary:
-        temporary.write_text("second")
-        raise ValueError("broken off")
+
+    def broken_off() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("second")
+            raise ValueError("broken off")
+
+    with pytest.raises(ValueError, match="broken off"):
+        broken_off()
     assert path.read_text() == "first"
     assert list(tmp_path.iterdir()) == [path]
 
