@@ -1,7 +1,7 @@
 """Stands in for `pytest grader` where a test needs many children fast: its options, a result made of files' hashes.
 
 Standard library only. Exercises whose file has `# hang` never end; `# die` ends without a result;
-`# kill my grader once` first kills the process that started it.
+`# thrice` has its one item three times; `# kill my grader once` first kills the process that started it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def item(text: str) -> dict[str, object]:
             "evidence": speed if points else {}, "staff": {"source": ["odd"]} if "# odd" in text else {}}  # fmt: skip
 
 
-exercises = {name: {"items": [item(text)]} for name, text in texts.items()}
+exercises = {name: {"items": [item(text)] * (3 if "# thrice" in text else 1)} for name, text in texts.items()}
 earned = sum(one["items"][0]["points"] for one in exercises.values())
 result = {
     "schema": "grader.result/1",

@@ -236,6 +236,13 @@ def test_what_is_only_suspicious_is_told_to_staff_and_not_to_students(options):
     assert "odd" not in (options.out / "feedback/ada.md").read_text()
 
 
+def test_what_is_said_of_several_items_is_one_row_for_staff(options):
+    (options.submissions / "ada/gelu.py").write_text("# odd # thrice\n")
+    graded(options)
+    [line] = [line for line in (options.out / "flagged.csv").read_text().splitlines() if line.startswith("ada,susp")]
+    assert line.startswith('ada,suspicious,"gelu aligned made-up and 2 more: {""source""')
+
+
 def test_the_roster_gives_a_row_to_everybody(options, tmp_path, capsys):
     (tmp_path / "roster.csv").write_text("name,login\nMary Shelley,mary\nAda L,ada\nBarbara Liskov,barbara\n")
     graded(replace(options, roster=tmp_path / "roster.csv"))

@@ -93,15 +93,26 @@ def flags(klass: Class, rows: Sequence[Row]) -> list[list[str]]:
             found.append([name, "note", "; ".join(row.entry.notes)])
         result = row.result
         for exercise, graded in result.exercises.items() if result else ():
-            for item in graded.items:
-                where = f"{exercise} {item.check} {item.benchmark or item.dtype}"
-                if item.status in _TELL_STAFF:
-                    found.append([name, str(item.status), f"{where}: {item.message}"])
-                if item.staff:
-                    found.append([name, "suspicious", f"{where}: {json.dumps(item.staff, default=str)[:_DETAIL]}"])
-                if item.evidence.get("borderline"):
-                    found.append([name, "borderline", f"{where}: {item.message}"])
+            found += [[name, what, f"{exercise} {detail}"] for what, detail in _odd_items(graded.items)]
     return found
+
+
+def _odd_items(items: Iterable[ItemResult]) -> Iterable[tuple[str, str]]:
+    """Kind and detail of what is odd about an exercise's items; what is said of several is one."""
+    where: dict[tuple[str, str], list[str]] = {}
+    for item in items:
+        told = []
+        if item.status in _TELL_STAFF:
+            told.append((str(item.status), item.message))
+        if item.staff:
+            told.append(("suspicious", json.dumps(item.staff, default=str)[:_DETAIL]))
+        if item.evidence.get("borderline"):
+            told.append(("borderline", item.message))
+        for each in told:
+            where.setdefault(each, []).append(f"{item.check} {item.benchmark or item.dtype}")
+    for (what, detail), places in where.items():
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        yield what, f"{places[0]}{more}: {detail}"
 
 
 def write_flags(out: Path, found: Sequence[Sequence[str]]) -> None:
