@@ -28,14 +28,15 @@ from grader.submission import Submission
 def grade(kernel: Kernel, seed: int, loaded: LoadedRubric, machine: Machine) -> dict[str, Any]:
     """One kernel with one seed: how many cases, and what failed."""
     grading = Grading(policy_for(loaded, kernel), Submission(kernel.path.parent), machine, Selection(seed=seed))
+    items = [item for item in grading.items if item.check in checks_of_values(kernel.exercise)]
+    grading.start(items)
     cases, alarms = 0, []
-    for item in grading.items:
-        if item.check in checks_of_values(kernel.exercise):
-            verdict = grading.grade(item).verdict
-            cases += verdict.evidence.get("cases", 0)
-            if not verdict.passed:
-                alarms.append({"item": str(item), "status": str(verdict.status), "message": verdict.message,
-                               "reproduce": verdict.case})  # fmt: skip
+    for item in items:
+        verdict = grading.grade(item).verdict
+        cases += verdict.evidence.get("cases", 0)
+        if not verdict.passed:
+            alarms.append({"item": str(item), "status": str(verdict.status), "message": verdict.message,
+                           "reproduce": verdict.case})  # fmt: skip
     grading.close()
     return {"cases": cases, "alarms": alarms}
 
