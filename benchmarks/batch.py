@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from environment import environment
@@ -69,16 +70,18 @@ def command(work: Path, out: str, arguments: argparse.Namespace, jobs: int) -> l
     return [sys.executable, "-P", "-c", program]
 
 
-def start(words: list[str], log: Path) -> subprocess.Popen[bytes]:
+def start(words: list[str], log: Path, cores: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    """Start a program, on these cores alone where there are any."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    program = ["taskset", "--cpu-list", ",".join(map(str, cores)), *words] if cores else words
     with log.open("ab") as sink:
-        return subprocess.Popen(words, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdout=sink, stderr=sink)
+        return subprocess.Popen(program, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdout=sink, stderr=sink)
 
 
-def timed(words: list[str], log: Path) -> tuple[float, list[int]]:
+def timed(words: list[str], log: Path, cores: Sequence[int] = ()) -> tuple[float, list[int]]:
     """Seconds, and the coordinator's memory in MiB, sampled over the run."""
     begun = time.monotonic()
-    process = start(words, log)
+    process = start(words, log, cores)
     memory = []
     while process.poll() is None:
         try:
@@ -93,15 +96,21 @@ def timed(words: list[str], log: Path) -> tuple[float, list[int]]:
 
 
 def rate(work: Path, arguments: argparse.Namespace) -> dict[str, object]:
-    """Submissions a minute for each number of slots, the time of a second run, the coordinator's memory."""
+    """Submissions a minute for each number of slots, the time of a second run, the coordinator's memory.
+
+    A slot has the same share of the cores each time: one slot of two that had both would be no serial rate.
+    """
     runs = []
+    cores = sorted(os.sched_getaffinity(0))
     for jobs in arguments.jobs:
         words = command(work, f"out-{jobs}", arguments, jobs)
-        seconds, memory = timed(words, work / f"log-{jobs}")
+        share = cores[: max(1, len(cores) * jobs // max(arguments.jobs))]
+        seconds, memory = timed(words, work / f"log-{jobs}", share)
         again, _ = timed(words, work / f"log-{jobs}")
         quarter = max(1, len(memory) // 4)
         run = {
             "slots": jobs,
+            "cores": len(share),
             "seconds": round(seconds, 1),
             "per_minute": round(60 * arguments.submissions / seconds, 2),
             "second_run_s": round(again, 2),
@@ -110,9 +119,9 @@ def rate(work: Path, arguments: argparse.Namespace) -> dict[str, object]:
         runs.append(run)
         print(run, flush=True)
     for run in runs[1:]:
-        share = run["per_minute"] / runs[0]["per_minute"] / (run["slots"] / runs[0]["slots"])
-        run["of_linear"] = round(share, 3)
-        print(f"{run['slots']} slots: {share:.2f} of {run['slots'] / runs[0]['slots']:g} × the rate of the first")
+        linear = run["per_minute"] / runs[0]["per_minute"] / (run["slots"] / runs[0]["slots"])
+        run["of_linear"] = round(linear, 3)
+        print(f"{run['slots']} slots: {linear:.2f} of {run['slots'] / runs[0]['slots']:g} × the rate of the first")
     books = {(work / f"out-{jobs}/gradebook.csv").read_text() for jobs in arguments.jobs}
     return {"runs": runs, "equal_books": len(books) == 1}
 
