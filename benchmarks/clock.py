@@ -133,7 +133,8 @@ def spread(values: Sequence[float]) -> float:
 
 def farthest(values: Sequence[float]) -> float:
     """The largest distance from the median, as a share of it."""
-    return max(abs(value / median(values) - 1) for value in values)
+    middle = median(values)
+    return max(abs(value / middle - 1) for value in values)
 
 
 def study(item: Item, grading: Grading, clock: EventClock, repeats: int, lengths: Sequence[int]) -> dict[str, Any]:

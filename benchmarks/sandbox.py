@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def beyond_none(level: str, runs: int) -> dict[str, float]:
     pairs = []
     for number in range(runs):
         order = ("L0", level) if number % 2 else (level, "L0")
-        times = {each: seconds(lambda each=each: graded(each)) for each in order}  # type: ignore[misc]
+        times = {each: seconds(partial(graded, each)) for each in order}
         pairs.append((times["L0"], times[level]))
     return {
         "run_L0_s": statistics.median(none for none, _ in pairs),

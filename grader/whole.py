@@ -27,7 +27,7 @@ def replacing(path: Path) -> Iterator[Path]:
     if path.exists() and not path.is_file():
         yield path
         return
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.absolute().parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     temporary = Path(name)
     try:

@@ -67,7 +67,8 @@ class Zygote:
         limits = self._limits()
         memory_bytes = limits["memory_bytes"] * MOST_WORKERS + ZYGOTE_BYTES
         processes = limits["processes"] * MOST_WORKERS
-        launched = launch.take_early(self.sandbox) if self._is_usual and self._home is None else None
+        early = launch.take_early(self.sandbox) if self._is_usual and self._home is None else None
+        launched = early
         if launched is None:
             # Anew for each process: without a sandbox, workers of the last one could have changed its copy of the code.
             if self._home is not None:
@@ -75,13 +76,13 @@ class Zygote:
             home = Home(with_reference=self._baselines)
             group = self.sandbox.group(memory_bytes, processes)
             launched = launch.start(home, self.mode, self.sandbox, group, spawn=self.spawn)
-        elif launched.group is not None:
+        self._home, self._process, self._control = launched.home, launched.process, launched.control
+        self._group = launched.group
+        if early is not None and early.group is not None:  # made before the rubric's limits were known
             try:
-                launched.group.limit(memory_bytes, processes)
+                early.group.limit(memory_bytes, processes)
             except OSError as error:
                 raise InfrastructureError(f"the workers' limits can't be set: {error}") from None
-        self._group = launched.group
-        self._home, self._process, self._control = launched.home, launched.process, launched.control
         self._decoder, self._exited = protocol.Decoder(), {}
         self._lost = self._workers
 

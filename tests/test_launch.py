@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from grader import launch, sandbox
+from grader.cgroup import Cgroup
+from grader.errors import InfrastructureError
 from grader.machine import Machine
 from grader.rubric import Limits
 from grader.zygote import Zygote
@@ -57,6 +59,24 @@ def test_a_run_takes_over_the_sandbox_that_was_chosen_early(early, monkeypatch):
     machine = Machine(Limits(), "cpu", sandbox=choice)
     assert machine.sandbox is early.sandbox
     machine.close()
+
+
+@pytest.mark.parametrize("early", ["auto"], indirect=True)
+def test_limits_that_cannot_be_set_are_the_graders_fault_and_leave_nothing(early, monkeypatch):
+    if early.group is None:
+        pytest.skip("no control group can be made here")
+
+    def refuse(*_: object) -> None:
+        raise OSError("busy")
+
+    monkeypatch.setattr(Cgroup, "limit", refuse)
+    zygote = Zygote(Limits(), sandbox=early.sandbox)
+    with pytest.raises(InfrastructureError, match="limits can't be set: busy"):
+        zygote.start()
+    zygote.close()
+    assert early.process.poll() is not None
+    assert not early.home.path.exists()
+    assert not any(folder.exists() for folder in early.group.folders)
 
 
 @pytest.mark.parametrize("early", ["auto"], indirect=True)
