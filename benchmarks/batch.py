@@ -56,8 +56,9 @@ def make_class(folder: Path, count: int, exercises: list[str]) -> None:
 def command(work: Path, out: str, arguments: argparse.Namespace, jobs: int) -> list[str]:
     """A `grader batch`, or the same with a fast child in place of `pytest grader`."""
     if arguments.child is None:
+        gpus = ",".join(arguments.gpus.split(",")[:jobs])  # one slot has one of them
         return [sys.executable, "-P", "-m", "grader.cli", "batch", str(work / "class"), "--out", str(work / out),
-                "--rubric", str(work / "rubric.yaml"), "--gpus", arguments.gpus, "--jobs", str(jobs),
+                "--rubric", str(work / "rubric.yaml"), "--gpus", gpus, "--jobs", str(jobs),
                 "--unsafe"]  # fmt: skip
     program = (
         "import sys; from pathlib import Path; from rich.console import Console\n"

@@ -1,16 +1,18 @@
 """How much of the allowed error right kernels use, and how much more the mildest wrong precision takes.
 
-    python benchmarks/calibration.py [--only gelu …] [--cases 100] [--budget SECONDS] [--json FILE]
+    python benchmarks/calibration.py [--only gelu …] [--cases 150] [--budget SECONDS] [--json FILE]
 
-For each exercise and dtype, over the listed cases of every check and `--cases` drawn ones: the largest observed error /
-allowed error of the right kernels, which is to stay ≤ 0.5, and of the solution with a sum in the inputs' dtype (the
-smallest of all such faults), which has to be > 1.
+For each exercise and dtype, over the listed cases of every check and `--cases` drawn ones a kernel: the largest
+observed error / allowed error of the right kernels, which is to stay ≤ 0.5, and of kernels that sum in the inputs'
+dtype: those of the corpus, and the solution with one such fault at a time. Each of these has to pass 1 in one dtype at
+least: some round so few times that only bfloat16 shows it. Rows that FILE has are not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -33,8 +35,10 @@ from grader.search import Search
 from grader.submission import Submission
 from grader.verdict import Status, Verdict
 from reference.exercise import DTYPES, Case
+from tests.corpus import entries
 
 WRONG_PRECISION = ("accumulator_dtype", "low_precision_sum")
+PITFALL = "low_precision"
 
 
 def used(caller: Caller, case: Case, rubric: Rubric) -> float | None:
@@ -85,7 +89,10 @@ def worst(kernel: Kernel, dtype: str, loaded: LoadedRubric, machine: Machine, ch
 
 
 def wrong_kernels(exercise: str, folder: Path) -> Iterator[tuple[str, Kernel]]:
-    """The solution with a sum in the inputs' dtype, one such fault at a time."""
+    """The corpus's kernels that sum in the inputs' dtype, and the solution with one such fault at a time."""
+    for entry in entries():
+        if entry.exercise == exercise and PITFALL in entry.pitfalls:
+            yield entry.name, Kernel(exercise, entry.folder / entry.file)
     for number, mutant in enumerate(sorted_mutants(ROOT, exercise).to_grade):
         if mutant.mutator in WRONG_PRECISION:
             path = folder / str(number) / f"{exercise}.py"
@@ -104,39 +111,53 @@ def calibrate(exercise: str, dtype: str, loaded: LoadedRubric, machine: Machine,
     if dtype == "float32":  # float32 is the inputs' dtype there
         return row
     with tempfile.TemporaryDirectory() as folder:
-        wrong = {name: worst(k, dtype, loaded, machine, checks, drawn // 4, until)
-                 for name, k in wrong_kernels(exercise, Path(folder))}  # fmt: skip
-    if wrong:
-        mildest = min(wrong, key=lambda name: wrong[name][0])
-        row |= {"wrong": wrong[mildest][0], "wrong_fault": mildest, "wrong_case": wrong[mildest][1]}
+        row["wrong"] = {name: worst(k, dtype, loaded, machine, checks, drawn // 4, until)[:2]
+                        for name, k in wrong_kernels(exercise, Path(folder))}  # fmt: skip
     return row
+
+
+def unseen_faults(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The wrong kernels whose errors are allowed in every dtype."""
+    most: dict[str, float] = {}
+    for row in rows:
+        for name, (share, _) in row.get("wrong", {}).items():
+            fault = f"{row['exercise']} {name}"
+            most[fault] = max(share, most.get(fault, 0.0))
+    return [fault for fault, share in most.items() if share <= 1]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[])
-    parser.add_argument("--cases", type=int, default=100, help="drawn cases a kernel and dtype")
+    parser.add_argument("--cases", type=int, default=150, help="drawn cases a kernel and dtype")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for the drawn cases of one check")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     loaded = load_rubric(ROOT / "rubric.yaml")
     machine = Machine(loaded.rubric.limits, "cpu")
-    rows = []
-    began = time.monotonic()
-    print(f"{'exercise':16} {'dtype':9} {'right':>6} {'wrong':>7}")
+    known = options.json is not None and options.json.is_file()
+    report = json.loads(options.json.read_text()) if known else {"environment": environment(), "rows": []}
+    rows = report["rows"]
+    print(f"{'exercise':16} {'dtype':9} {'cases':>6} {'right':>6}  kernel and case; then the wrong ones")
     try:
         for exercise in kernel_exercises(loaded, options.only):
             for dtype in loaded.rubric.dtypes_of(exercise):
+                if any((row["exercise"], row["dtype"]) == (exercise, dtype) for row in rows):
+                    continue
+                began = time.monotonic()
                 row = calibrate(exercise, dtype, loaded, machine, options.cases, options.budget)
-                rows.append(row)
-                wrong = f"{row['wrong']:7.2f}" if "wrong" in row else f"{'–':>7}"
-                print(f"{exercise:16} {dtype:9} {row['right']:6.2f} {wrong}  {row['right_kernel']} {row['right_case']}"
-                      f"  {row.get('wrong_fault', '')}", flush=True)  # fmt: skip
+                rows.append({**row, "seconds": round(time.monotonic() - began)})
+                wrong = ", ".join(f"{name} {share:.2f}" for name, (share, _) in row.get("wrong", {}).items())
+                print(f"{exercise:16} {dtype:9} {row['cases']:6} {row['right']:6.2f}  {row['right_kernel']} "
+                      f"{row['right_case']}; {wrong}", flush=True)  # fmt: skip
                 if options.json:
-                    report = {"environment": environment(), "seconds": round(time.monotonic() - began), "rows": rows}
                     options.json.write_text(json.dumps(report, indent=1) + "\n")
     finally:
         machine.close()
+    unseen = unseen_faults(rows)
+    print(f"largest share of a right kernel: {max(row['right'] for row in rows):.3f}")
+    print(f"wrong sums that no dtype shows: {', '.join(unseen) or 'none'}")
+    sys.exit(1 if unseen else 0)
 
 
 if __name__ == "__main__":

@@ -77,6 +77,7 @@ class Grading:
     def close(self) -> None:
         """Give up what is not judged yet. Close the machine first: it ends the workers that are waited for."""
         self._pool.shutdown(cancel_futures=True)
+        self._judging.close()
 
     def grade(self, item: Item, rounds: Rounds | None = None) -> Judged:
         """Judge an item; `rounds` runs the rounds of a timed one, for which all else must be over."""
@@ -223,7 +224,7 @@ def _parse_case(text: str) -> Case | HarnessCase:
 
 def _jobs() -> int:
     """Items judged at a time: a judge's thread and a worker use about one core together."""
-    return max(2, min(8, (os.cpu_count() or 2) // 2))
+    return max(2, min(8, len(os.sched_getaffinity(0)) // 2))
 
 
 def _now() -> str:

@@ -51,11 +51,12 @@ class Target:
 class Caller:
     """Sends requests about one target to a worker, which is forked when needed. Use as a context manager."""
 
-    def __init__(self, zygote: Zygote, target: Target) -> None:
+    def __init__(self, zygote: Zygote, target: Target, worker: Worker | None = None) -> None:
+        """With `worker`, that one is used first: its file is imported."""
         self.target = target
         self.staff: dict[str, Any] = {}  # suspicious facts, the worst of all calls
         self._zygote = zygote
-        self._worker: Worker | None = None
+        self._worker = worker
 
     def __enter__(self) -> Self:
         return self
@@ -74,13 +75,17 @@ class Caller:
             self._worker = worker
         return worker
 
+    def release(self) -> Worker | None:
+        """The worker, alive, where there is one. Whoever asks has to close it."""
+        worker, self._worker = self._worker, None
+        if worker is not None and self.target.sources is not None and not self.target.private_cache:
+            self._note("files", worker.files_besides(self.target.sources.files))
+        return worker
+
     def drop_worker(self) -> None:
         """End the worker; the next request gets a fresh one."""
-        if self._worker is not None:
-            if self.target.sources is not None and not self.target.private_cache:
-                self._note("files", self._worker.files_besides(self.target.sources.files))
-            self._worker.close()
-            self._worker = None
+        if (worker := self.release()) is not None:
+            worker.close()
 
     def _lose_worker(self) -> None:
         """End a worker that failed, and make sure that the GPU is well for the next."""

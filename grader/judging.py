@@ -24,6 +24,7 @@ from .report.script import debug_script
 from .rubric import Rubric
 from .search import Outcome, Search
 from .silenced import judge_silenced
+from .spare import WORTH_KEEPING, SpareWorkers
 from .submission import Submission
 from .verdict import Status, Verdict
 
@@ -55,6 +56,7 @@ class Judging:
         self._items = items
         self._command = selection.command
         self._attachments = selection.attachments
+        self._spare = SpareWorkers()
         exercises = {item.exercise for item in items}
         self.sources = {name: submission.sources(rubric.file_of(name)) for name in exercises}
         self._found_in = {name: check_sources(sources, rubric.source_rules) for name, sources in self.sources.items()}
@@ -63,6 +65,10 @@ class Judging:
         """Whether nothing else may run on the GPU meanwhile."""
         measures = isinstance(reference.find(item.exercise), Harness)
         return item.check == "speed" or (measures and self._machine.has_gpu)
+
+    def close(self) -> None:
+        """End the workers that wait for an item."""
+        self._spare.close()
 
     def outcome(self, item: Item, rounds: Rounds | None, missing: Sequence[str]) -> Outcome:
         """Judge an item; `missing` are the checks that have to pass before it is timed. Raises InfrastructureError."""
@@ -73,6 +79,8 @@ class Judging:
     def _outcome(self, item: Item, rounds: Rounds | None, missing: Sequence[str]) -> Outcome:
         exercise = reference.find(item.exercise)
         timed = item.check == "speed"
+        if self.is_timed(item):
+            self._spare.close()
         if timed and (self._machine.gpu is None or rounds is None):
             return Outcome(Verdict(Status.NOT_MEASURED, "speed is measured on a GPU only"), 0, cut_short=False)
         if (forbidden := self._found_in[item.exercise].verdict()) is not None:
@@ -85,14 +93,20 @@ class Judging:
                 return Outcome(Verdict(Status.TOO_SLOW, why), 0, cut_short=False)
             return Outcome(self._speed(item, exercise, rounds), 0, cut_short=False)
         on_host = item.check in ("compiles", "fused")
+        device = "cpu" if on_host else self._machine.torch_device
+        kept = device in WORTH_KEEPING
         with (
             self._machine.shared(on_host=on_host),
             Caller(
                 self._machine.interpreter if on_host else self._machine.values,
-                self._target(exercise, "cpu" if on_host else self._machine.torch_device),
+                self._target(exercise, device),
+                self._spare.take(exercise.id) if kept else None,
             ) as caller,
         ):
             outcome = self._outcome_of_calls(item, exercise, caller)
+            # After a failure nobody knows what a worker's memory is like.
+            if kept and outcome.verdict.passed and (worker := caller.release()) is not None:
+                self._spare.put(exercise.id, worker)
         return replace(outcome, verdict=replace(outcome.verdict, staff=caller.staff))
 
     def _outcome_of_calls(self, item: Item, exercise: Exercise, caller: Caller) -> Outcome:

@@ -1,4 +1,4 @@
-"""Trusted side: the process that has imported torch and Triton and forks a worker per item.
+"""Trusted side: the process that has imported torch and Triton and forks the workers.
 
 It is started on first use, and again when it has died; one that can't be kept alive is an InfrastructureError.
 """

@@ -1,4 +1,4 @@
-"""Untrusted side: a process that has imported torch and Triton and forks one worker per item.
+"""Untrusted side: a process that has imported torch and Triton and forks the workers.
 
 Forking a warm process takes milliseconds where starting one takes seconds. The zygote never runs submission code; it
 only forks, reaps and kills. It adopts what workers leave behind (PR_SET_CHILD_SUBREAPER) and kills it when its worker
