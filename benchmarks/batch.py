@@ -115,7 +115,11 @@ def rate(work: Path, arguments: argparse.Namespace) -> dict[str, object]:
             "seconds": round(seconds, 1),
             "per_minute": round(60 * arguments.submissions / seconds, 2),
             "second_run_s": round(again, 2),
-            "memory_mib": {"after a quarter": memory[quarter], "at the end": memory[-2], "most": max(memory)},
+            "memory_mib": {
+                "after a quarter": memory[quarter],
+                "after three quarters": memory[3 * quarter],
+                "most, with the reports at the end": max(memory),
+            },
         }
         runs.append(run)
         print(run, flush=True)
