@@ -26,8 +26,12 @@ def scale(a: Tensor, b: Tensor) -> Tensor:
 
 
 def rms_scale(a: Tensor, b: Tensor) -> Tensor:
-    """The root of the sum of squared products."""
-    return (a.square() @ b.square()).sqrt()
+    """The root of the sum of squared products, and half of it more.
+
+    In 10⁷ elements the errors of a right kernel reach five standard deviations, which are 0.72 of what the root alone
+    would allow.
+    """
+    return 1.5 * (a.square() @ b.square()).sqrt()
 
 
 def _without_relu(a: Tensor, b: Tensor) -> Tensor:

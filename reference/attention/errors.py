@@ -8,7 +8,7 @@ Where each weight P is off by a share ε of itself, P·v moves by Σⱼ P·ε·|
   of itself, what is random adds up as a root of squares: a score is off by 2⁻⁹·(|q·k| + ρ)/√dim at most, with ρ the
   root of the sum of squared products, and the exponential makes a factor of it. P and v are rounded for their product.
 - operands (`operand_scale`; only in 16 bits): P is rounded to the inputs' dtype to be multiplied with v, so ε = 1.
-  float16 rounds numbers below 2⁻¹⁴ absolutely; the largest weight is 1 before it is normalised.
+  float16 rounds numbers below 2⁻¹⁴ absolutely; the largest weight is 1 before it is normalised, as in the forward.
 In the backward the same errors of P meet dout·vᵀ − D; D sums over o as rounded to its dtype; dS is rounded like P.
 """
 
@@ -44,6 +44,11 @@ def tf32(scores: Scores, q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor:
 def rounded(scores: Scores, q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor:
     """P·ε of weights in 16 bits."""
     return scores.p + FLOAT16_SUBNORMAL * scores.p.amax(-1, keepdim=True)
+
+
+def rounded_shares(scores: Scores, q: Tensor, k: Tensor, bias: Tensor | None) -> Tensor:
+    """P·ε of weights in 16 bits that were normalised before, as those of the backward are."""
+    return torch.where(scores.p > 0, scores.p + FLOAT16_SUBNORMAL, 0.0)
 
 
 def scale_of(errors: Errors) -> Callable[..., Results]:
