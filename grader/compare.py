@@ -49,8 +49,8 @@ def default_tolerance(dtype: str, reduction_length: int, *, tf32: bool) -> Toler
     - atol: float32 accumulation of n terms. Its error grows as √n in the mean over random signs; 8 covers n = 1.
     - tiny: where the output's rounding is absolute: the smallest number of float16, and the smallest normal number of
       the others, whose subnormals GPUs may flush to zero.
-    - operand_rtol: one rounding to a 16-bit dtype of what becomes an operand of a product, with a margin. In float32 such
-      operands are rounded to TF32 or not at all, and `rms_atol` covers them.
+    - operand_rtol: one rounding to a 16-bit dtype of what becomes an operand of a product, with a margin. In float32
+      such operands are rounded to TF32 or not at all, and `rms_atol` covers them.
     """
     info = torch.finfo(getattr(torch, dtype))
     unit = UNIT_ROUNDOFF[dtype]
