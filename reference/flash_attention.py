@@ -56,7 +56,7 @@ def _case(batch: int, heads: int, seq_q: int, seq_k: int, dim: int, *, causal: b
     tensors = [TensorSpec(*each) for each in zip(shapes, shapes.values(), recipes, layouts, strict=False)]
     if upstream:
         tensors.append(TensorSpec("dout", shapes["q"], gradients, upstream))
-        tensors += [TensorSpec("dlse", shapes["q"][:3], gradients)] if lse else []
+        tensors += [TensorSpec("dlse", shapes["q"][:3], gradients, upstream.replace("heads_inside", "transposed"))] if lse else []
     options = (("causal", causal), *((("return_lse", True),) if lse else ()))
     return Inputs(tuple(tensors), seed, options)
 
@@ -124,7 +124,11 @@ def edge_cases(check: str) -> Sequence[Inputs]:
             _case(2, 2, 17, 20, 16, bias=(2, 2), upstream="heads_inside"),
             _case(2, 2, 20, 17, 16, bias=(1, 1), causal=True, upstream="contiguous"),
             _case(1, 1, 65, 70, 40, lse=True, upstream="transposed"),
-            _case(1, 2, 19, 9, 16, causal=True, lse=True, upstream="contiguous"),
+            _case(2, 2, 19, 9, 16, causal=True, lse=True, upstream="transposed"),
+            # Several blocks of keys and of queries under `causal`, with a diagonal that starts anywhere.
+            _case(1, 1, 200, 140, 16, causal=True, upstream="contiguous"),
+            _case(1, 1, 140, 200, 16, causal=True, upstream="contiguous"),
+            _case(1, 1, 9, 200, 16, causal=True, upstream="contiguous"),
             # So many blocks of one sign that a dq, or a dk and dv, kept in 16 bits is off.
             _case(1, 1, 3, 8001, 16, lse=True, recipes=("normal", "shifted", "tiny"), upstream="contiguous",
                   gradients="shifted"),
