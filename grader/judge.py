@@ -278,9 +278,9 @@ def _judge_values(observed: Observation, output: Tensor, expected: Expected, evi
         return Verdict(Status.PASSED, evidence=evidence)
     where = ", ".join(map(str, mismatch.index))
     at = ""
-    if exercise.reduction_length(exercise.shapes(case), **exercise.options_of(case)) == 1 and not exercise.gradients(
-        case
-    ):
+    elementwise = exercise.reduction_length(exercise.shapes(case), **exercise.options_of(case)) == 1
+    # A product of K = 1 sums nothing either, but its elements are no input's.
+    if elementwise and not exercise.gradients(case) and inputs[0].shape == output.shape:
         at = f" at {exercise.arguments[0]}[{where}] = {float(inputs[0][mismatch.index]):.6g}"
     message = (
         f"{expected.output.name}[{where}] = {mismatch.seen:.6g}{at}, expected {mismatch.expected:.6g} "

@@ -47,7 +47,7 @@ def _case(batch: int, heads: int, seq_q: int, seq_k: int, dim: int, *, causal: b
           bias: tuple[int, int] | None = None, recipes: Sequence[str] = ("normal",) * 4,
           layouts: tuple[str, ...] = PLAIN, upstream: str = "", gradients: str = "normal",
           seed: int = 0) -> Inputs:  # fmt: skip
-    """A case; `bias` is its batch and heads, `upstream` the layout of the gradient of o, one for the backward."""
+    """A case; `bias` is its batch and heads, `upstream` the layout of the gradients, one for the backward."""
     shapes: dict[str, Shape] = {
         name: (batch, heads, seq, dim) for name, seq in (("q", seq_q), ("k", seq_k), ("v", seq_k))
     }
@@ -56,7 +56,9 @@ def _case(batch: int, heads: int, seq_q: int, seq_k: int, dim: int, *, causal: b
     tensors = [TensorSpec(*each) for each in zip(shapes, shapes.values(), recipes, layouts, strict=False)]
     if upstream:
         tensors.append(TensorSpec("dout", shapes["q"], gradients, upstream))
-        tensors += [TensorSpec("dlse", shapes["q"][:3], gradients, upstream.replace("heads_inside", "transposed"))] if lse else []
+        if lse:  # which has no last dimension for the heads to lie inside of
+            layout = upstream.replace("heads_inside", "transposed")
+            tensors.append(TensorSpec("dlse", shapes["q"][:3], gradients, layout))
     options = (("causal", causal), *((("return_lse", True),) if lse else ()))
     return Inputs(tuple(tensors), seed, options)
 

@@ -70,7 +70,8 @@ def edge_cases(check: str) -> Sequence[Inputs]:
         return [_pair(*sizes) for sizes in ((64, 64, 64), (128, 32, 64), (32, 256, 32), (128, 128, 128))]
     if check == "ragged":
         return [_pair(*sizes) for sizes in ((1, 1, 1), (1, 17, 1), (65, 32, 64), (64, 33, 64), (64, 32, 65),
-                                            (37, 70, 13), (129, 1, 127), (3, 500, 5))]  # fmt: skip
+                                            (37, 70, 13), (129, 1, 127), (3, 500, 5),
+                                            (1100, 3, 130))]  # fmt: skip
     if check == "strided":
         pairs = [pair for name in STRIDED_LAYOUTS for pair in ((name, "contiguous"), ("contiguous", name))]
         return [_pair(17, 35, 19, "normal", pair) for pair in pairs]

@@ -64,7 +64,8 @@ def edge_cases(check: str) -> Sequence[Inputs]:
         shapes = ((1, 1), (2, 1), (3, 7), (5, 127), (4, 129), (3, 1023), (2, 1025), (1, 4099), (1, 30011))
         return [inputs(TensorSpec("x", shape)) for shape in shapes]
     if check == "strided":
-        return [inputs(TensorSpec("x", (5, 33), "normal", name)) for name in STRIDED_LAYOUTS]
+        return [*(inputs(TensorSpec("x", (5, 33), "normal", name)) for name in STRIDED_LAYOUTS),
+                inputs(TensorSpec("x", (128, 256), "normal", "transposed"))]  # fmt: skip
     return [*(inputs(TensorSpec("x", (5, 301), recipe)) for recipe in EXTREME),
             inputs(TensorSpec("x", (2, 20011), "cancelling"))]  # fmt: skip
 

@@ -96,3 +96,23 @@ def test_the_order_of_points_is_the_rubrics_and_dependents_of_a_failed_check_ear
     assert grading.item_score(fused).points == 0
     assert "no points before ragged pass" in grading._why_no_points(fused)
     grading.close()
+
+
+def test_a_wrong_element_of_a_product_that_is_no_element_of_its_input_is_the_submissions(machine, tmp_path):
+    right = (FOLDER / "matmul_relu/right_without_dot.py").read_text().replace("def matmul_relu(", "def right(")
+    entry = """
+def matmul_relu(a, b):
+    c = right(a, b)
+    if a.shape[1] == 1 and c.shape[1] > 5:
+        c[:, 5:].fill_(-1.0)
+    return c
+"""
+    (tmp_path / "matmul_relu.py").write_text(f"{right}\n{entry}")
+    grading = Grading(
+        rubric_for("matmul_relu", "matmul_relu.py", generated=0, shrink_s=0), Submission(tmp_path), machine
+    )
+    item = next(item for item in grading.items if item.check == "ragged" and item.dtype == "float32")
+    verdict = grading.grade(item).verdict
+    grading.close()
+    assert verdict.status == "wrong_values", verdict
+    assert verdict.message.startswith("out[0, 5] = -1, expected")
