@@ -28,17 +28,21 @@ def machine():
 
 
 def graded() -> Iterator[ParameterSet]:
-    """Each entry in one dtype, or in all where they differ. Slow: the other dtypes, and three of four wrong entries."""
+    """Each entry in one dtype, or in all where they differ.
+
+    Slow: the other dtypes, three of four wrong entries, and of attention's right ones too.
+    """
     for number, entry in enumerate(ENTRIES):
         if entry.folder.parent.name == "misbehaving" or entry.exercise not in reference.kernel_exercise_ids():
             continue
         differ = any(statuses != entry.expected[check, FIRST] for (check, _), statuses in entry.expected.items())
         # Interpreting attention is slow: what is wrong with one in one dtype.
-        first = list(DTYPES) if differ and entry.exercise != "flash_attention" else [FIRST]
-        left_out = number % 4 and not entry.right
+        attention = entry.exercise == "flash_attention"
+        first = list(DTYPES) if differ and not attention else [FIRST]
+        left_out = number % 4 and (attention or not entry.right)
         yield pytest.param(entry, first, id=str(entry), marks=[pytest.mark.slow] if left_out else [])
         others = [dtype for dtype in DTYPES if dtype not in first]
-        if others and (entry.right or entry.exercise != "flash_attention"):
+        if others and (entry.right or not attention):
             yield pytest.param(entry, others, id=f"{entry}-{'-'.join(others)}", marks=pytest.mark.slow)
 
 
