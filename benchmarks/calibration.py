@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from environment import environment
+from environment import report_in
 from kernels import ROOT, Kernel, checks_of_values, policy_for, right_kernels
 
 import reference
@@ -135,8 +135,7 @@ def main() -> None:
     options = parser.parse_args()
     loaded = load_rubric(ROOT / "rubric.yaml")
     machine = Machine(loaded.rubric.limits, "cpu")
-    known = options.json is not None and options.json.is_file()
-    report = json.loads(options.json.read_text()) if known else {"environment": environment(), "rows": []}
+    report = report_in(options.json, {"rows": []})
     rows = report["rows"]
     print(f"{'exercise':16} {'dtype':9} {'cases':>6} {'right':>6}  kernel and case; then the wrong ones")
     try:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import json
 import platform
+from pathlib import Path
+from typing import Any
 
 import torch
 import triton
@@ -21,3 +24,11 @@ def environment() -> dict[str, str]:
         "triton": triton.__version__,
         "python": platform.python_version(),
     }
+
+
+def report_in(file: Path | None, parts: dict[str, Any]) -> dict[str, Any]:
+    """What a run that was broken off has left in its file, or a new report with these empty parts."""
+    if file is not None and file.is_file():
+        left: dict[str, Any] = json.loads(file.read_text())
+        return left
+    return {"environment": environment(), **parts}

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from environment import environment
+from environment import report_in
 from kernels import ROOT, Kernel, checks_of_values, policy_for, right_kernels
 
 from grader.adequacy.power import kernel_exercises
@@ -51,8 +51,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     loaded = load_rubric(ROOT / "rubric.yaml")
-    known = options.json is not None and options.json.is_file()
-    report = json.loads(options.json.read_text()) if known else {"environment": environment(), "runs": {}}
+    report = report_in(options.json, {"runs": {}})
     runs = report["runs"]
     deadline = time.monotonic() + options.budget
     machine = Machine(loaded.rubric.limits, options.device)
