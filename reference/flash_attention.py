@@ -94,8 +94,11 @@ def cases(draw: st.DrawFn, check: str) -> Inputs:
 
 def edge_cases(check: str) -> Sequence[Inputs]:
     """Lengths at block edges, unequal lengths either way round, each layout of each tensor, each kind of extreme."""
-    if check == "compiles":  # kernels of this size take a second or two each: one case with everything in it
-        return [_case(1, 2, 120, 128, 64, causal=True, bias=(1, 2), upstream="contiguous")]
+    if check == "compiles":  # kernels of this size take a second or two each: two cases with everything in them
+        return [
+            _case(1, 2, 120, 128, 64, causal=True, bias=(1, 2), upstream="contiguous"),
+            _case(1, 1, 17, 21, 256, causal=True, bias=(1, 1), upstream="contiguous"),  # tiles that fit no more
+        ]
     if check == "fused":
         return [_case(1, 1, 256, 256, 16)]
     if check == "aligned":
@@ -127,6 +130,7 @@ def edge_cases(check: str) -> Sequence[Inputs]:
             _case(2, 2, 20, 17, 16, bias=(1, 1), causal=True, upstream="contiguous"),
             _case(1, 1, 65, 70, 40, lse=True, upstream="transposed"),
             _case(2, 2, 19, 9, 16, causal=True, lse=True, upstream="transposed"),
+            _case(1, 1, 17, 21, 256, causal=True, bias=(1, 1), upstream="contiguous"),
             # Several blocks of keys and of queries under `causal`, with a diagonal that starts anywhere.
             _case(1, 1, 200, 140, 16, causal=True, upstream="contiguous"),
             _case(1, 1, 140, 200, 16, causal=True, upstream="contiguous"),

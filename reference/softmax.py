@@ -86,7 +86,8 @@ def edge_cases(check: str) -> Sequence[Inputs]:
     if check == "aligned":
         return [inputs(TensorSpec("x", shape)) for shape in ((16, 64), (4, 1024), (2, 4096), (128, 128))]
     if check == "ragged":
-        shapes = ((1, 1), (1, 2), (3, 7), (37, 1), (5, 127), (4, 129), (3, 1023), (2, 1025), (1, 20_000), (2, 40_001))
+        # A row longer than any tile early: a second kernel for such rows has most of its faults there.
+        shapes = ((1, 1), (1, 2), (3, 7), (2, 40_001), (37, 1), (5, 127), (4, 129), (3, 1023), (2, 1025), (1, 20_000))
         return [inputs(TensorSpec("x", shape)) for shape in shapes]
     if check == "strided":
         # The last: more rows than a tile has, tiles that start with −∞, so many terms that 16-bit sums stop growing.

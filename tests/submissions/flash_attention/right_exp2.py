@@ -138,10 +138,11 @@ class FlashAttention(torch.autograd.Function):
         o = torch.empty((batch, heads, seq_q, dim), dtype=q.dtype, device=q.device)
         lse = torch.empty((batch, heads, seq_q), dtype=torch.float32, device=q.device)
         ctx.options = {"CAUSAL": causal, "BIAS": bias is not None, "DIM": dim,
-                       "BLOCK_DIM": max(16, triton.next_power_of_2(dim)), "BLOCK": 32, "num_warps": 8}
+                       "BLOCK_DIM": max(16, triton.next_power_of_2(dim)), "BLOCK": 32 if dim <= 128 else 16,
+                       "num_warps": 8}
         ctx.scale = 1.0 / math.sqrt(dim)
         strides = bias_strides(bias, (batch, heads, seq_q, seq_k))
-        forward_kernel[(triton.cdiv(seq_q, 32), batch * heads)](
+        forward_kernel[(triton.cdiv(seq_q, ctx.options["BLOCK"]), batch * heads)](
             q, k, v, bias, o, lse, q.stride(), k.stride(), v.stride(), strides, heads, seq_q, seq_k, ctx.scale, **ctx.options
         )
         ctx.save_for_backward(q, k, v, bias, o, lse)
@@ -157,10 +158,11 @@ class FlashAttention(torch.autograd.Function):
         dq = torch.zeros(q.shape, dtype=torch.float32, device=q.device)
         dk, dv = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (k, v))
         db = None if bias is None else torch.zeros(bias.shape, dtype=torch.float32, device=q.device)
-        d_kernel[(triton.cdiv(seq_q, 32), batch * heads)](
-            o, do, dlse, d, do.stride(), dlse.stride(), heads, seq_q, DIM=dim, BLOCK_DIM=ctx.options["BLOCK_DIM"], BLOCK=32
+        d_kernel[(triton.cdiv(seq_q, ctx.options["BLOCK"]), batch * heads)](
+            o, do, dlse, d, do.stride(), dlse.stride(), heads, seq_q, DIM=dim, BLOCK_DIM=ctx.options["BLOCK_DIM"],
+            BLOCK=ctx.options["BLOCK"],
         )
-        backward_kernel[(triton.cdiv(seq_k, 32), batch * heads)](
+        backward_kernel[(triton.cdiv(seq_k, ctx.options["BLOCK"]), batch * heads)](
             q, k, v, bias, do, lse, d, dq, dk, dv, db, q.stride(), k.stride(), v.stride(), bias_strides(bias, shape),
             do.stride(), bias_strides(db, shape), heads, seq_q, seq_k, ctx.scale, **ctx.options,
         )
