@@ -20,25 +20,28 @@ from kernels import ROOT, Kernel, checks_of_values, policy_for, right_kernels
 
 from grader.adequacy.power import kernel_exercises
 from grader.grading import Grading, Selection
+from grader.judge import NEVER_AGAIN
 from grader.machine import Machine
 from grader.rubric import LoadedRubric, load_rubric
 from grader.submission import Submission
 
 
 def grade(kernel: Kernel, seed: int, loaded: LoadedRubric, machine: Machine) -> dict[str, Any]:
-    """One kernel with one seed: how many cases, and what failed."""
+    """One kernel with one seed: how many cases, what failed, and what failed once on a GPU and then no more."""
     grading = Grading(policy_for(loaded, kernel), Submission(kernel.path.parent), machine, Selection(seed=seed))
     items = [item for item in grading.items if item.check in checks_of_values(kernel.exercise)]
     grading.start(items)
-    cases, alarms = 0, []
+    cases, alarms, unsteady = 0, [], []
     for item in items:
         verdict = grading.grade(item).verdict
         cases += verdict.evidence.get("cases", 0)
         if not verdict.passed:
             alarms.append({"item": str(item), "status": str(verdict.status), "message": verdict.message,
+                           "hint": verdict.hint, "where": verdict.evidence.get("where", ""),
                            "reproduce": verdict.case})  # fmt: skip
+        unsteady += [f"{item}: {value}" for name, value in verdict.staff.items() if name == NEVER_AGAIN]
     grading.close()
-    return {"cases": cases, "alarms": alarms}
+    return {"cases": cases, "alarms": alarms, **({"never_again": unsteady} if unsteady else {})}
 
 
 def main() -> None:

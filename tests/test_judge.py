@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,10 +14,11 @@ import reference
 from grader import judging
 from grader.grading import Grading
 from grader.items import Item
-from grader.judge import Caller, Target
+from grader.judge import NEVER_AGAIN, REPEATS, Caller, Target
 from grader.machine import Machine
 from grader.rubric import Limits
 from grader.submission import Submission
+from grader.verdict import Status, Verdict
 from reference.exercise import Case
 from tests.corpus import FOLDER, rubric_for
 from tests.test_zygote import parent
@@ -49,6 +51,39 @@ def test_a_worker_killed_from_outside_costs_the_submission_nothing(machine):
         assert caller.judge(case, tolerance).passed
         assert kill_workers(machine) == 1
         assert caller.judge(case, tolerance).passed
+
+
+def passing_or_not(monkeypatch, outcomes, device):
+    """A caller whose calls pass or fail as told; the last outcome goes on."""
+    caller = Caller(
+        None, Target(reference.load("softmax"), None, "f.py", "f", tf32=True, case_timeout_s=1, device=device)
+    )
+    calls = []
+
+    def observe(case, tolerance, *, silenced):
+        passes = outcomes[min(len(calls), len(outcomes) - 1)]
+        calls.append(passes)
+        verdict = Verdict(Status.PASSED) if passes else Verdict(Status.WRONG_VALUES, f"call {len(calls)}")
+        return SimpleNamespace(verdict=verdict)
+
+    monkeypatch.setattr(caller, "observe", observe)
+    return caller, calls
+
+
+def test_a_wrong_result_on_a_gpu_that_never_shows_again_costs_nothing_and_staff_are_told(monkeypatch):
+    caller, calls = passing_or_not(monkeypatch, [False, True], "cuda")
+    assert caller.judge(None, None).passed
+    assert len(calls) == 1 + REPEATS
+    assert caller.staff == {NEVER_AGAIN: "call 1"}
+
+
+@pytest.mark.parametrize(("device", "outcomes"), [("cuda", [False, False]), ("cuda", [False, *[True] * 9, False]),
+                                                  ("cpu", [False, True])])  # fmt: skip
+def test_a_wrong_result_that_shows_again_or_comes_from_the_interpreter_stands(monkeypatch, device, outcomes):
+    caller, calls = passing_or_not(monkeypatch, outcomes, device)
+    assert caller.judge(None, None).message == "call 1"
+    assert calls == (outcomes if device == "cuda" else [False])
+    assert caller.staff == {}
 
 
 def test_an_item_whose_worker_is_killed_in_the_middle_still_passes(machine):
