@@ -24,7 +24,7 @@ from grader.grading import Grading
 from grader.judging import Selection
 from grader.machine import Machine
 from grader.report.terminal import scoreboard
-from grader.rubric import Limits, load_rubric
+from grader.rubric import load_rubric
 from grader.simulation import NOT_READY, NOT_RECORDED, SimulatedDevice, Step
 from grader.submission import Submission
 from grader.verdict import Status, Verdict
@@ -36,13 +36,6 @@ ENTRIES = [entry for entry in entries() if entry.exercise == "benchmarking"]
 WITHIN = load_rubric(ROOT / "rubric.yaml").rubric.within_of("benchmarking")
 AVERAGES = ("sum", "best", "worst", "median", "first", "last", "seconds", "microseconds")
 EVERY_CASE = [case for check in HARNESS_CHECKS for case in EXERCISE.cases(check, 0)]
-
-
-@pytest.fixture(scope="module")
-def machine():
-    started = Machine(Limits(), "cpu")
-    yield started
-    started.close()
 
 
 def grade(machine: Machine, folder: Path, file: str, selection: Selection | None = None, **cases: float) -> Grading:

@@ -5,18 +5,9 @@ from __future__ import annotations
 import pytest
 
 from grader import compiles
-from grader.machine import Machine
-from grader.rubric import Limits
 from tests.corpus import compile_small_cases, entries, grade
 
 ENTRIES = {str(entry): entry for entry in entries()}
-
-
-@pytest.fixture(scope="module")
-def machine():
-    started = Machine(Limits(memory_mib=4096), "cpu")
-    yield started
-    started.close()
 
 
 def verdict(machine, entry, check, dtype="float16"):

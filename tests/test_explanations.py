@@ -19,7 +19,6 @@ from grader.judge import Caller, Target
 from grader.judging import Selection
 from grader.machine import Machine
 from grader.report import terminal
-from grader.rubric import Limits
 from grader.submission import Sources, Submission
 from reference.exercise import Case
 from tests.corpus import FOLDER, rubric_for
@@ -35,13 +34,6 @@ FAILURES = {
     "cause_not_known": ("gelu/forgot_half.py", "gelu/aligned/float32/x:1024:normal:contiguous/0"),
 }  # fmt: skip
 SOFTMAX = "softmax/ragged/float32/x:3x7:normal:contiguous/2"
-
-
-@pytest.fixture(scope="module")
-def machine():
-    started = Machine(Limits(memory_mib=4096), "cpu")
-    yield started
-    started.close()
 
 
 @pytest.mark.parametrize("name", FAILURES)

@@ -13,8 +13,7 @@ from grader.compare import compare
 from grader.expected import expected_outputs
 from grader.grading import Grading
 from grader.judging import Selection
-from grader.machine import Machine
-from grader.rubric import Limits, load_rubric
+from grader.rubric import load_rubric
 from grader.submission import Submission
 from reference.attention.mistakes import backward
 from reference.exercise import DTYPES, Case
@@ -22,13 +21,6 @@ from tests.corpus import entries, grade, rubric_for
 
 ENTRIES = {str(entry): entry for entry in entries()}
 RUBRIC = load_rubric(Path(__file__).parent.parent / "rubric.yaml").rubric
-
-
-@pytest.fixture(scope="module")
-def machine():
-    started = Machine(Limits(memory_mib=4096), "cpu")
-    yield started
-    started.close()
 
 
 def listed(exercise_id, check, dtype="float32"):

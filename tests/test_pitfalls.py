@@ -11,7 +11,6 @@ import reference
 from grader.diagnosis.pitfalls import ADVICE, PAGE, Hint, explained, pitfall_of
 from grader.grading import Grading
 from grader.machine import Machine
-from grader.rubric import Limits
 from grader.submission import Submission
 from reference.exercise import Exercise
 from tests.corpus import ROOT, rubric_for
@@ -19,13 +18,6 @@ from tests.corpus import ROOT, rubric_for
 TEXT = (ROOT / PAGE).read_text()
 SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL))
 CHECKS = ("aligned", "ragged", "strided", "extreme")
-
-
-@pytest.fixture(scope="module")
-def machine():
-    started = Machine(Limits(memory_mib=4096), "cpu")
-    yield started
-    started.close()
 
 
 def example(name: str, marked: str) -> str:

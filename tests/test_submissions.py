@@ -9,7 +9,6 @@ from _pytest.mark import ParameterSet
 
 import reference
 from grader.machine import Machine
-from grader.rubric import Limits
 from reference.exercise import DTYPES
 from tests.corpus import CHECKS, ROOT, Entry, compile_small_cases, entries, grade
 
@@ -18,13 +17,6 @@ ENTRIES = list(entries())
 UNNAMED = ("flash_attention-nan_where_no_key_is_seen",)
 FIRST = "float16"
 WITHOUT_COMPILING = [check for check in CHECKS if check != "compiles"]
-
-
-@pytest.fixture(scope="module")
-def machine():
-    started = Machine(Limits(memory_mib=4096), "cpu")
-    yield started
-    started.close()
 
 
 def graded() -> Iterator[ParameterSet]:
