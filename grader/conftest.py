@@ -60,6 +60,7 @@ def _open(config: pytest.Config) -> Grading:
         config.option.device,
         spawn=config.option.spawn_workers,
         sandbox=config.option.sandbox,
+        peer_times=config.option.peer_times,
     )
     return Grading(
         loaded,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -15,6 +16,7 @@ from . import sandbox as sandboxes
 from .errors import SelectionError
 from .gpu_lock import held
 from .launch import early_sandbox
+from .peer_times import PeerTimes
 from .peers import Peers
 from .rubric import Limits
 from .zygote import Zygote
@@ -29,7 +31,8 @@ class Machine:
     """The worker processes of one run. Raises SelectionError where the chosen device or sandbox is not there."""
 
     def __init__(self, limits: Limits, choice: DeviceChoice = "auto", *, spawn: bool = False,
-                 sandbox: sandboxes.Choice = "L0") -> None:  # fmt: skip
+                 sandbox: sandboxes.Choice = "L0", peer_times: Path | None = None) -> None:  # fmt: skip
+        """With `peer_times`, a file, what PyTorch's baselines take is timed once for all who share it."""
         if choice == "cuda" and not torch.cuda.is_available():
             raise SelectionError("--device cuda: PyTorch finds no CUDA device; check nvidia-smi, or use --device cpu")
         if spawn and sandbox != "L0":
@@ -44,6 +47,7 @@ class Machine:
         if self.has_gpu and self.sandbox.level != "L0":
             self.baseline = Zygote(limits, "gpu", sandbox=self.sandbox, baselines=True)
         self._peers: Peers | None = None
+        self._peer_times = peer_times
 
     @property
     def values(self) -> Zygote:
@@ -91,7 +95,10 @@ class Machine:
     def peers(self, cases: Sequence[Case]) -> Peers:
         """What times the baselines beside the submission; the first call starts it, for all cases to come."""
         if self._peers is None:
-            self._peers = Peers(cases)
+            from .device import current_uuid
+
+            kept = PeerTimes(self._peer_times, current_uuid()) if self._peer_times else None
+            self._peers = Peers(cases, kept)
         return self._peers
 
     def start(self) -> None:

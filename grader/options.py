@@ -35,6 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what submissions run in: nothing (L0, the default), or a level that grader doctor names",
     )
     group.addoption("--device", choices=("auto", "cpu", "cuda"), default="auto", help="where kernels run")
+    group.addoption("--peer-times", type=Path, metavar="FILE",
+                    help="for grader batch: where its graders share what PyTorch's baselines took")  # fmt: skip
     group.addoption("--control", type=int, metavar="FD", help="for grader batch: a pipe that the seed comes through")
 
 

@@ -6,6 +6,7 @@ asked, by CUDA events. No points depend on it: the baseline that counts is timed
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -22,22 +23,56 @@ import torch
 import reference
 from reference.exercise import DTYPES, Case
 
+from .peer_times import PeerTimes, Times
+
 READY_TIMEOUT_S = 240.0
 ANSWER_TIMEOUT_S = 60.0
 DIFFERENT_INPUTS = 8
 REPEATS = 5
 REPEAT_MS = 10.0
+_PROGRAM = (sys.executable, "-P", "-m", "grader.peers")
 
 
 class Peers:
-    """The process that times all baselines of some cases, `compile` (torch.compile of `eager`) among them."""
+    """What all baselines of some cases take, `compile` (torch.compile of `eager`) among them.
+
+    A process of its own compiles and times those that are not in `kept`; without any there is no process.
+    """
+
+    def __init__(self, cases: Sequence[Case], kept: PeerTimes | None = None) -> None:
+        self._kept = kept
+        wanted = list(cases) if kept is None else kept.missing(cases)
+        self._clock = _ClockProcess(wanted) if wanted else None
+
+    def wait(self) -> None:
+        """Return once it leaves the device alone: it has compiled everything, or is ended for taking too long."""
+        if self._clock is not None:
+            self._clock.wait()
+
+    def times_us(self, case: Case) -> Times:
+        """Per baseline the median µs of a call, or why there is none; empty where the process has ended."""
+        if self._kept is not None and (known := self._kept.of(case)) is not None:
+            return known
+        times = self._clock.times_us(case) if self._clock is not None else {}
+        if self._kept is not None and times:
+            self._kept.add(case, times)
+        return times
+
+    def close(self) -> None:
+        """End the process."""
+        if self._clock is not None:
+            self._clock.close()
+
+
+class _ClockProcess:
+    """The judge's end of the process that compiles and times."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         # Private, as whoever writes into a compiler's cache decides what runs.
         self._folder = tempfile.TemporaryDirectory(prefix="kernel-grader-peers-")
         caches = dict.fromkeys(("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"), self._folder.name)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "grader.peers"],
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+            _PROGRAM,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
             env=os.environ | caches | {"TORCHINDUCTOR_COMPILE_THREADS": "1",
                                        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
@@ -45,7 +80,8 @@ class Peers:
         # It may take its time: the submission's kernels are compiled at the same time, with a limit.
         os.setpriority(os.PRIO_PROCESS, self._process.pid, 10)
         self._answers: queue.Queue[str] = queue.Queue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self._ask([str(case) for case in cases])
         self._is_ready = False
 
@@ -64,13 +100,11 @@ class Peers:
             self.close()
 
     def wait(self) -> None:
-        """Return once it leaves the device alone: it has compiled everything, or is ended for taking too long."""
         if not self._is_ready:
             self._is_ready = True
             self._answer(READY_TIMEOUT_S)
 
-    def times_us(self, case: Case) -> dict[str, float | str]:
-        """Per baseline the median µs of a call, or why there is none; empty where the process has ended."""
+    def times_us(self, case: Case) -> Times:
         self.wait()
         if self._process.poll() is not None:
             return {}
@@ -86,9 +120,12 @@ class Peers:
             return ""
 
     def close(self) -> None:
-        """End the process."""
         self._process.kill()
         self._process.wait()
+        self._reader.join(1.0)
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):  # what it was still to be asked
+                pipe.close()  # type: ignore[union-attr]
         self._folder.cleanup()
 
 

@@ -525,8 +525,11 @@ def test_each_gpu_slot_sees_its_gpu_and_the_model_belongs_to_the_key(options, dr
     _, asked = graded(replace(options, gpus="auto", jobs=3))
     assert {line.split(" ", 1)[1] for line in asked} <= {"gelu softmax cuda:0", "gelu softmax cuda:1"}
     assert len(asked) == 6
+    told = options.out.parent / "log.cmdline"
+    assert b"--peer-times" in told.read_bytes()  # what PyTorch takes is timed once for the class
     assert len(graded(replace(options, gpus="1"))[1]) == 0
     assert len(graded(replace(options, gpus="none"))[1]) == 6  # a CPU is another device
+    assert b"--peer-times" not in told.read_bytes()
 
 
 def test_a_gpu_that_does_not_pass_its_health_check_is_quarantined(options, driver, capsys):

@@ -90,7 +90,8 @@ def grade_class(options: Options, console: Console) -> int:
         ledger = open_ledger(options.out, options.ledger)
         hidden = options.seed if options.seed is not None else ledger.hidden_seed()
         seed = loaded.rubric.seed if hidden is None else hidden
-        grader = Grader(options.root, loaded.path.resolve(), seed, options.timeout_s, isolated, options.program)
+        grader = Grader(options.root, loaded.path.resolve(), seed, options.timeout_s, isolated, options.program,
+                        peer_times=Path(scratch).resolve() / "peer-times.json")  # fmt: skip
         slots: Sequence[Slot]
         place: AbstractContextManager[None] = contextlib.nullcontext()
         if on_cluster:

@@ -79,6 +79,7 @@ class Grader:
     timeout_s: float
     options: tuple[str, ...] = ()
     program: tuple[str, ...] = PYTEST_GRADER
+    peer_times: Path | None = None  # a file that graders on GPUs share
 
 
 class ChildSlot:
@@ -131,6 +132,8 @@ class ChildSlot:
         grader = self._grader
         selected = [word for exercise in job.exercises for word in ("--exercise", exercise)]
         device = ["--device", "cpu" if self.gpu is None else "cuda"]
+        if self.gpu is not None and grader.peer_times is not None:
+            device += ["--peer-times", str(grader.peer_times)]
         control, ours = os.pipe()
         command = [*grader.program, "--submission", str(job.folder), "--rubric", str(grader.rubric), "--result",
                    str(result), "--control", str(control), *device, *selected, *grader.options,
