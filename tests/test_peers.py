@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import sys
 
@@ -79,14 +80,20 @@ def test_a_process_that_ends_leaves_no_times_and_nothing_is_kept(monkeypatch, tm
     assert kept.missing(CASES) == CASES
 
 
-def add(path, number):
-    PeerTimes(path, f"GPU-{number % 2}").add(Case.parse(f"gelu/speed/float32/x:{number + 1}:normal:contiguous/0"), {})
+def add(path, gpu, both):
+    both.wait()
+    for size in range(1, 101):
+        PeerTimes(path, gpu).add(Case.parse(f"gelu/speed/float32/x:{size}:normal:contiguous/0"), {"eager": float(size)})
 
 
 def test_graders_that_write_at_once_lose_nothing(tmp_path):
-    path = tmp_path / "times.json"
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        pool.starmap(add, [(path, number) for number in range(40)])
-    for number in range(40):
-        case = Case.parse(f"gelu/speed/float32/x:{number + 1}:normal:contiguous/0")
-        assert PeerTimes(path, f"GPU-{number % 2}").of(case) == {}
+    path, gpus = tmp_path / "times.json", ("GPU-0", "GPU-1")
+    spawn = multiprocessing.get_context("spawn")
+    both = spawn.Barrier(2)
+    writers = [spawn.Process(target=add, args=(path, gpu, both)) for gpu in gpus]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    written = json.loads(path.read_text())
+    assert {gpu: len(written[gpu]) for gpu in gpus} == dict.fromkeys(gpus, 100)
