@@ -114,10 +114,13 @@ class _ClockProcess:
 
     def _answer(self, timeout_s: float) -> str:
         try:
-            return self._answers.get(timeout=timeout_s)
+            answer = self._answers.get(timeout=timeout_s)
         except queue.Empty:
             self.close()
             return ""
+        if not answer:  # it has ended: nobody is to wait for the next answer either
+            self._answers.put("")
+        return answer
 
     def close(self) -> None:
         self._process.kill()
