@@ -22,6 +22,7 @@ from grader.batch.entry import load_class
 from grader.batch.leaderboard import load_participants
 from grader.batch.ledger import Ledger
 from grader.batch.run import Options, grade_class
+from grader.batch.schedule import TRIES
 from grader.batch.staff import decide
 from grader.cli import app
 from grader.control import seed_from
