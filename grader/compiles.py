@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from reference.exercise import Case
 
 from .errors import InfrastructureError
+from .failures import TILES_TOO_LARGE, TOO_MUCH_SHARED
 from .judge import Caller, call_arguments
 from .reply import CompiledKernel, CompileReply, MalformedReplyError, parse_compile_reply
 from .runner import WorkerGone
@@ -20,6 +21,7 @@ from .verdict import Status, Verdict
 TIMEOUT_S = 60.0
 # The worker's words for a compilation that was broken off.
 TOO_LONG = "had not finished"
+STRICTER = "The CPU interpreter is more lenient than the compiler: this kernel would fail on every GPU of that kind."
 
 
 def judge_compiles(caller: Caller, cases: Sequence[Case], targets: Sequence[int]) -> Outcome:
@@ -111,5 +113,5 @@ def _refused(refused: Sequence[CompiledKernel], case: Case) -> Verdict:
         + (f" (nor for {', '.join(also)})" if also else "")
         + f"; {case.describe()}"
     )
-    hint = "The CPU interpreter is more lenient than the compiler: this kernel would fail on every GPU of that kind."
+    hint = TILES_TOO_LARGE if TOO_MUCH_SHARED in first.error else STRICTER
     return Verdict(Status.COMPILE_FAILED, message, hint, str(case), evidence)

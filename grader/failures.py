@@ -12,6 +12,12 @@ from .verdict import Status, Verdict
 MAX_OUTPUT_QUOTED = 2000
 # What CUDA calls it when a kernel leaves the memory it may touch.
 ILLEGAL_ACCESS = ("illegal memory access", "misaligned address", "unspecified launch failure")
+# What Triton says when the tiles of a launch need more shared memory than a block may have.
+TOO_MUCH_SHARED = "out of resource: shared memory"
+TILES_TOO_LARGE = (
+    "The tiles of this launch need more shared memory than a block can have. Choose block sizes by the case, smaller "
+    "ones where a tile's rows are long or its elements are float32; a lower num_stages keeps fewer tiles at a time."
+)
 
 
 def load_verdict(message: dict[str, Any], file: str, entry: str) -> Verdict:
@@ -65,7 +71,8 @@ def raised_verdict(error: ErrorReply, evidence: dict[str, Any]) -> Verdict:
                        "Inputs may be transposed or sliced: use x.stride(), or make a contiguous copy.",
                        evidence=evidence)  # fmt: skip
     quoted = f" — in `{code.strip()}`" if code else ""
-    return Verdict(Status.RAISED, f"{where}{error.type}: {error.message}{quoted}", evidence=evidence)
+    hint = TILES_TOO_LARGE if TOO_MUCH_SHARED in error.message else ""
+    return Verdict(Status.RAISED, f"{where}{error.type}: {error.message}{quoted}", hint, evidence=evidence)
 
 
 def gone_verdict(gone: WorkerGone, worker: Worker, timeout_s: float) -> Verdict:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from grader import compiles
+from grader.failures import TILES_TOO_LARGE, raised_verdict
+from grader.reply import ErrorReply
 from tests.corpus import compile_small_cases, entries, grade
 
 ENTRIES = {str(entry): entry for entry in entries()}
@@ -44,7 +46,7 @@ def test_a_kernel_that_does_not_compile_is_reported_at_its_line_with_the_reason(
     assert reason in found.message
     assert "for sm_80 (nor for sm_90)" in found.message
     assert f"{ENTRIES[entry].exercise} float16" in found.message
-    assert "more lenient than the compiler" in found.hint
+    assert ("block sizes" if "shared memory" in reason else "more lenient than the compiler") in found.hint
 
 
 def test_too_much_shared_memory_says_how_much_and_the_limit(machine):
@@ -56,6 +58,12 @@ def test_too_much_shared_memory_says_how_much_and_the_limit(machine):
         assert f"Required: {kernel['shared_bytes']}, Hardware limit: {limit}" in kernel["error"]
         assert kernel["shared_bytes"] > limit
     assert "could not be launched" in found.message
+
+
+def test_a_launch_with_too_much_shared_memory_has_the_same_hint_on_a_gpu():
+    message = "out of resource: shared memory, Required: 238080, Hardware limit: 232448."
+    error = ErrorReply(type="OutOfResources", bases=["TritonError", "Exception"], message=message, frames=[])
+    assert raised_verdict(error, {}).hint == TILES_TOO_LARGE
 
 
 def test_compiled_kernels_are_facts_of_both_targets(machine):
