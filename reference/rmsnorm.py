@@ -157,7 +157,7 @@ def edge_cases(check: str) -> Sequence[Inputs]:
             (3, 1, 1023),
             (2, 2, 1, 1025),
             (1, 16385),
-            (1, 32769),
+            (2, 32769),
         )
         return [_case(shape, eps=EPS[number % len(EPS)]) for number, shape in enumerate(shapes)]
     if check == "strided":
@@ -175,6 +175,9 @@ def edge_cases(check: str) -> Sequence[Inputs]:
             *(_case((4, 301), recipe, upstream="contiguous", eps=1e-6) for recipe in GRADIENT_VALUES[2:]),
             _case((3, 4099), upstream="contiguous"),
             _case((2, 16_401), "normal", ("transposed", "sliced"), 1e-6, "padded"),
+            # Long rows with every stride larger than 1; so many rows that programs have several, and many share dweight.
+            _case((3, 16_385), "normal", ("sliced", "sliced"), 1e-6, "sliced"),
+            _case((400, 1025), upstream="contiguous"),
         ]  # fmt: skip
     return [*(_case((5, 301), recipe) for recipe in EXTREME), *(_case((4, 65), "tiny", eps=eps) for eps in EPS),
             _case((1, 33_001), "cancelling")]  # fmt: skip
