@@ -12,6 +12,7 @@ import reference
 from reference.exercise import Case, Exercise
 from reference.harness import Harness, HarnessCase
 
+from .bounds import judge_bounds
 from .compiles import judge_compiles
 from .explain import EXPLAINED, explain
 from .fused import judge_fused
@@ -107,17 +108,16 @@ class Judging:
             # After a failure nobody knows what a worker's memory is like.
             if kept and outcome.verdict.passed and (worker := caller.release()) is not None:
                 self._spare.put(exercise.id, worker)
+        if device == "cuda" and outcome.verdict.passed:
+            with Caller(self._machine.interpreter, self._target(exercise, "cpu")) as interpreted:
+                outcome = self._seen_on_the_host(item, exercise, interpreted, outcome)
         return replace(outcome, verdict=replace(outcome.verdict, staff=caller.staff))
 
     def _outcome_of_calls(self, item: Item, exercise: Exercise, caller: Caller) -> Outcome:
         def verdict_on(case: Case) -> Verdict:
             return caller.judge(case, self.rubric.tolerance_for(case))
 
-        listed = [
-            Case(item.exercise, item.check, item.dtype, inputs.tensors, inputs.seed, inputs.options)
-            for inputs in exercise.edge_cases(item.check)
-        ]
-        cases = [self.case] if isinstance(self.case, Case) else listed
+        cases = self._listed(item, exercise)
         if item.check == "compiles":
             return judge_compiles(caller, cases, self.rubric.targets_of(item.exercise))
         if item.check == "fused":
@@ -126,17 +126,35 @@ class Judging:
             outcome = Outcome(verdict_on(self.case), 1, cut_short=False)
         else:
             outcome = Search(verdict_on, exercise, item.check, item.dtype, self.rubric.cases, self.seed).run()
-        if outcome.verdict.passed:
-            silenced = self._silenced(exercise, caller, cases)
-            return outcome if silenced is None else replace(outcome, verdict=silenced)
-        verdict = explain(caller, outcome.verdict, self.rubric.tolerance_for)
-        return replace(outcome, verdict=self._with_script(item, verdict))
+        if not outcome.verdict.passed:
+            verdict = explain(caller, outcome.verdict, self.rubric.tolerance_for)
+            return replace(outcome, verdict=self._with_script(item, verdict))
+        silenced = self._silenced(caller, cases) if caller.target.device == "cpu" else None
+        return outcome if silenced is None else replace(outcome, verdict=silenced)
 
-    def _silenced(self, exercise: Exercise, caller: Caller, cases: Sequence[Case]) -> Verdict | None:
+    def _seen_on_the_host(self, item: Item, exercise: Exercise, interpreted: Caller, outcome: Outcome) -> Outcome:
+        """The outcome of an item that passed on a GPU, with what only the interpreter sees, by calls of it."""
+        cases = self._listed(item, exercise)
+        found = judge_bounds(
+            lambda case: interpreted.judge(case, self.rubric.tolerance_for(case)), cases, self.rubric.cases.budget_s
+        )
+        if found is not None:
+            found = self._with_script(item, explain(interpreted, found, self.rubric.tolerance_for))
+        else:
+            found = self._silenced(interpreted, cases)
+        return outcome if found is None else replace(outcome, verdict=found)
+
+    def _listed(self, item: Item, exercise: Exercise) -> list[Case]:
+        """The listed cases of an item, or the one that is to be judged again."""
+        if isinstance(self.case, Case):
+            return [self.case]
+        return [
+            Case(item.exercise, item.check, item.dtype, inputs.tensors, inputs.seed, inputs.options)
+            for inputs in exercise.edge_cases(item.check)
+        ]
+
+    def _silenced(self, caller: Caller, cases: Sequence[Case]) -> Verdict | None:
         """The verdict on a submission whose results are right without kernels. Only the interpreter can hold them."""
-        if caller.target.device != "cpu":
-            with Caller(self._machine.interpreter, self._target(exercise, "cpu")) as on_host:
-                return self._silenced(exercise, on_host, cases)
         return judge_silenced(
             lambda case: caller.judge(case, self.rubric.tolerance_for(case), silenced=True), cases, self.seed
         )

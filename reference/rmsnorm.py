@@ -175,7 +175,7 @@ def edge_cases(check: str) -> Sequence[Inputs]:
             *(_case((4, 301), recipe, upstream="contiguous", eps=1e-6) for recipe in GRADIENT_VALUES[2:]),
             _case((3, 4099), upstream="contiguous"),
             _case((2, 16_401), "normal", ("transposed", "sliced"), 1e-6, "padded"),
-            # Long rows with every stride larger than 1; so many rows that programs have several, and many share dweight.
+            # Long rows with every stride larger than 1; so many rows that a program has several of them.
             _case((3, 16_385), "normal", ("sliced", "sliced"), 1e-6, "sliced"),
             _case((400, 1025), upstream="contiguous"),
         ]  # fmt: skip

@@ -114,6 +114,15 @@ def test_a_store_past_an_input_is_out_of_bounds(machine, tmp_path):
     assert "memory next to the input 'x' was overwritten" in verdict.message
 
 
+def test_a_load_without_a_mask_that_does_no_harm_here_is_seen_by_the_interpreter(machine):
+    grading = Grading(rubric_for("gelu", "no_load_mask.py"), Submission(FOLDER / "gelu"), machine)
+    item = next(item for item in grading.items if item.check == "ragged" and item.dtype == "float32")
+    verdict = grading.grade(item).verdict
+    grading.close()
+    assert verdict.status is Status.OUT_OF_BOUNDS
+    assert "load outside 'x_ptr'" in verdict.message
+
+
 def test_a_changed_input_is_seen(machine, tmp_path):
     body = """
         def gelu(x):

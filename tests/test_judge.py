@@ -12,11 +12,13 @@ import pytest
 
 import reference
 from grader import judging
+from grader.bounds import judge_bounds
 from grader.grading import Grading
 from grader.items import Item
 from grader.judge import NEVER_AGAIN, REPEATS, Caller, Target
 from grader.machine import Machine
 from grader.rubric import Limits
+from grader.search import Outcome
 from grader.submission import Submission
 from grader.verdict import Status, Verdict
 from reference.exercise import Case
@@ -84,6 +86,54 @@ def test_a_wrong_result_that_shows_again_or_comes_from_the_interpreter_stands(mo
     assert caller.judge(None, None).message == "call 1"
     assert calls == (outcomes if device == "cuda" else [False])
     assert caller.staff == {}
+
+
+@pytest.fixture
+def made_gpu(machine, monkeypatch):
+    """The machine with a GPU on which every case of every item is right: it sees no access out of bounds."""
+    monkeypatch.setattr(Machine, "torch_device", "cuda")
+    monkeypatch.setattr(judging.Search, "run", lambda _: Outcome(Verdict(Status.PASSED), 5, cut_short=False))
+    return machine
+
+
+@pytest.mark.parametrize(("file", "status", "cases"), [("no_load_mask.py", "out_of_bounds", 5),
+                                                       ("right_heuristics.py", "passed", 5)])  # fmt: skip
+def test_what_passes_on_a_gpu_is_looked_at_by_the_interpreter_too(made_gpu, file, status, cases):
+    grading = Grading(rubric_for("gelu", file), Submission(FOLDER / "gelu"), made_gpu)
+    item = next(item for item in grading.items if item.check == "ragged" and item.dtype == "float32")
+    verdict = grading.grade(item).verdict
+    grading.close()
+    assert verdict.status == status
+    assert verdict.evidence["cases"] == cases
+    if status == "out_of_bounds":
+        assert "load outside 'x_ptr'" in verdict.message
+        assert "on this GPU the result was right all the same" in verdict.message
+        assert "no mask" in verdict.hint
+        assert "py" in verdict.attachments
+
+
+@pytest.mark.parametrize(
+    ("statuses", "found", "calls"),
+    [(["passed", "out_of_bounds", "passed"], True, 2), (["passed", "wrong_values", "out_of_bounds"], True, 3),
+     (["timed_out", "out_of_bounds"], False, 1), (["not_measured", "out_of_bounds"], False, 1),
+     (["passed", "passed"], False, 2)],
+)  # fmt: skip
+def test_only_accesses_out_of_bounds_are_taken_from_the_interpreter(statuses, found, calls):
+    asked = []
+
+    def judge(case):
+        asked.append(case)
+        return Verdict(Status(statuses[case]), "there")
+
+    verdict = judge_bounds(judge, range(len(statuses)), budget_s=60.0)
+    assert (verdict is not None) == found
+    assert len(asked) == calls
+
+
+def test_an_interpreter_that_takes_too_long_is_left_alone():
+    asked = []
+    assert judge_bounds(lambda case: asked.append(case) or Verdict(Status.PASSED), range(5), budget_s=-1.0) is None
+    assert len(asked) == 1
 
 
 def test_an_item_whose_worker_is_killed_in_the_middle_still_passes(machine):
