@@ -10,12 +10,15 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from reference.exercise import Case
 
 from .whole import replacing
 
 # Per baseline the median µs of a call, or why there is none.
 Times = dict[str, float | str]
+_KNOWN = TypeAdapter(dict[str, dict[str, Times]])  # by GPU and case
 
 
 class PeerTimes:
@@ -49,6 +52,6 @@ class PeerTimes:
 
     def _read(self) -> dict[str, dict[str, Times]]:
         try:
-            return dict(json.loads(self._path.read_text()))
-        except (OSError, ValueError):
+            return _KNOWN.validate_json(self._path.read_bytes())
+        except (OSError, ValidationError):
             return {}

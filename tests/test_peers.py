@@ -67,8 +67,9 @@ def test_only_cases_that_nobody_has_timed_are_compiled(clock, tmp_path):
     assert times(CASES, kept) == [{"eager": 7.0}, {"eager": 1.0, "compile": "no compiler"}]
 
 
-def test_a_file_that_can_not_be_read_or_written_costs_time_only(clock, tmp_path):
-    (tmp_path / "times.json").write_text("{half")
+@pytest.mark.parametrize("text", ["{half", "[1]", '{"GPU-0": 7}', "\udcff"])
+def test_a_file_that_can_not_be_read_or_written_costs_time_only(clock, tmp_path, text):
+    (tmp_path / "times.json").write_text(text, errors="surrogateescape")
     assert times(CASES, PeerTimes(tmp_path / "times.json", "GPU-0"))[0]["eager"] == 2.0
     assert times(CASES, PeerTimes(tmp_path / "missing/times.json", "GPU-0"))[0]["eager"] == 2.0
 
