@@ -271,6 +271,16 @@ def test_a_result_that_can_not_be_written_is_said_and_the_run_goes_on(tmp_path):
     assert "points: 10 earned" in done.stdout
 
 
+def test_a_result_that_goes_nowhere_leaves_no_folder_beside_it(tmp_path):
+    nowhere = tmp_path / "null"
+    nowhere.symlink_to("/dev/null")
+    folder = submission(tmp_path, softmax="softmax/not_normalised.py")
+    done = pytest_grader("--submission", folder, "--rubric", short_rubric(tmp_path), "--result", nowhere)
+    assert done.returncode == 1
+    assert "error:" not in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["null", "rubric.yaml", "submission"]
+
+
 def test_the_result_is_json_with_its_schema_named(tmp_path):
     pytest_grader("--exercise", "gelu", "--result", tmp_path / "r.json")
     assert json.loads((tmp_path / "r.json").read_text())["schema"] == "grader.result/1"
