@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +22,7 @@ from .protected import verify
 from .report.command import report
 from .rubric import Limits, load_rubric
 from .sandbox import LEVELS, Choice, Sandbox, attempt, choose, group_problem, machine_facts
+from .versions import installed_version
 from .zygote import Zygote
 
 _PACKAGES = ("kernel-grader", "torch", "triton", "numpy", "hypothesis", "pytest", "pytest-benchmark", "nvtx")
@@ -65,7 +65,7 @@ def doctor(
         console.print("Triton has no wheels for this system: use Linux, WSL 2 or a container.")
         raise typer.Exit(1)
     for name in (*_PACKAGES, *_FOR_STAFF):
-        console.print(f"{name} {_version(name)}")
+        console.print(f"{name} {installed_version(name, 'is not installed')}")
     problems = _gpu(console)
     try:
         loaded = load_rubric(rubric or default_root() / "rubric.yaml")
@@ -149,13 +149,6 @@ def _importable(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
         return False
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "is not installed"
 
 
 if __name__ == "__main__":

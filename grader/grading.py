@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import reference
@@ -28,6 +27,7 @@ from .scoring import PREREQUISITES, ItemScore, score, total
 from .submission import Submission
 from .threads import guard_ast_parse
 from .verdict import Status, Verdict
+from .versions import installed_version
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Grading:
             mode="gpu" if machine.has_gpu else "interpreter",
             seed=self.seed,
             rubric_sha256=self._loaded.sha256,
-            grader=_grader_version(),
+            grader=installed_version("kernel-grader", "unknown"),
         )
 
 
@@ -229,10 +229,3 @@ def _jobs() -> int:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _grader_version() -> str:
-    try:
-        return version("kernel-grader")
-    except PackageNotFoundError:
-        return "unknown"

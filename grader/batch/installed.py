@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from ..versions import installed_version
 
 _LIBRARIES = ("kernel-grader", "torch", "triton", "numpy", "hypothesis")
 # Not what judges: a change here changes no verdict.
@@ -18,7 +19,7 @@ def judge(root: Path) -> str:
     """All code that judges, and the libraries that it judges with."""
     grader = root / "grader"
     judging = [path for path in sorted(grader.rglob("*.py")) if path.relative_to(grader).parts[0] not in _NOT_JUDGING]
-    return digest([{name: _version(name) for name in _LIBRARIES}, hashes(judging, root)])
+    return digest([{name: installed_version(name, "none") for name in _LIBRARIES}, hashes(judging, root)])
 
 
 def judge_and_references(root: Path) -> str:
@@ -34,10 +35,3 @@ def hashes(paths: Iterable[Path], root: Path) -> dict[str, str]:
 def digest(value: Any) -> str:
     """A hash of what JSON can hold."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "none"
