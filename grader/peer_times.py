@@ -1,6 +1,6 @@
 """Trusted side: what PyTorch's baselines took on this GPU, kept from one submission of a batch to the next.
 
-Compiling them takes longer than grading a small submission, and they are the same for all. No points depend on it.
+Compiling them takes a while, and they are the same for all. No points depend on it.
 """
 
 from __future__ import annotations
