@@ -39,7 +39,8 @@ def grade(kernel: Kernel, seed: int, loaded: LoadedRubric, machine: Machine) -> 
             alarms.append({"item": str(item), "status": str(verdict.status), "message": verdict.message,
                            "hint": verdict.hint, "where": verdict.evidence.get("where", ""),
                            "reproduce": verdict.case})  # fmt: skip
-        unsteady += [f"{item}: {value}" for name, value in verdict.staff.items() if name == NEVER_AGAIN]
+        if NEVER_AGAIN in verdict.staff:
+            unsteady.append(f"{item}: {verdict.staff[NEVER_AGAIN]}")
     grading.close()
     return {"cases": cases, "alarms": alarms, **({"never_again": unsteady} if unsteady else {})}
 

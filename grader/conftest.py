@@ -18,7 +18,7 @@ from grader.report import terminal
 from grader.report.attachments import folder_of, save
 from grader.rubric import load_rubric
 from grader.submission import Submission
-from grader.whole import check_folder_of
+from grader.whole import check_folder_of, is_special
 
 _GRADING = pytest.StashKey[Grading]()
 _MACHINE = pytest.StashKey[Machine]()
@@ -116,7 +116,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def _write(config: pytest.Config) -> None:
     path = config.stash[_RESULT]
     try:
-        if path.is_file() or not path.exists():  # nothing goes beside what is no file, as /dev/null
+        if not is_special(path):
             save(folder_of(path), config.stash[_GRADING].attachments())
         config.stash[_GRADING].result().write(path)
     except OSError as error:

@@ -17,6 +17,11 @@ def check_folder_of(path: Path | None, option: str = "") -> None:
         raise SelectionError(f"{option} {path}: there is no folder {path.absolute().parent}; make it first".lstrip())
 
 
+def is_special(path: Path) -> bool:
+    """Whether something is there that is no file, as /dev/null: it is written itself, and nothing goes beside it."""
+    return path.exists() and not path.is_file()
+
+
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A file to write, which takes the place of `path` in one step at the end, or goes. Raises OSError.
@@ -24,7 +29,7 @@ def replacing(path: Path) -> Iterator[Path]:
     What is no file, as /dev/null, is written itself; of a link, what it points to is replaced.
     """
     path = path.resolve()
-    if path.exists() and not path.is_file():
+    if is_special(path):
         yield path
         return
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
