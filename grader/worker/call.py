@@ -8,13 +8,11 @@ points.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import platform
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -22,10 +20,8 @@ from types import ModuleType
 from typing import Any
 
 from grader import protocol
+from grader.worker.entry import MAX_LIST, MAX_TEXT, describe, find_entry, import_file, type_name
 
-MAX_TEXT = 4000
-MAX_FRAMES = 12
-MAX_LIST = 32
 MAX_KERNELS = 128
 
 
@@ -61,10 +57,6 @@ def backend() -> ModuleType:
     return gpu
 
 
-class EntryError(Exception):
-    """The file has no such entry point."""
-
-
 class Worker:
     """One worker: the submission's module, loaded once, and the arena."""
 
@@ -97,7 +89,7 @@ class Worker:
             module = import_file(path)
             self._entry = find_entry(module, message["entry"])
         except BaseException as error:  # noqa: BLE001 - a submission may raise anything, SystemExit included
-            return {"kind": "load_failed", "error": self._describe(error)}
+            return {"kind": "load_failed", "error": describe(error, self._root)}
         return {"kind": "loaded"}
 
     def call(self, message: protocol.Message) -> protocol.Message:
@@ -121,7 +113,7 @@ class Worker:
                 outputs = self._copy_out(result, message["outputs"])
                 self._backend.synchronize()
             except BaseException as error:  # noqa: BLE001 - as in load
-                reply: protocol.Message = {"kind": "raised", "error": self._describe(error)}
+                reply: protocol.Message = {"kind": "raised", "error": describe(error, self._root)}
             else:
                 reply = {"kind": "returned", "outputs": outputs}
         return {**reply, **self._facts(record, log)}
@@ -183,7 +175,7 @@ class Worker:
         try:
             reply = {"kind": "measured", **harness.call(self._entry, self._planted, self._line, message)}
         except BaseException as error:  # noqa: BLE001 - as in load
-            reply = {"kind": "raised", "error": self._describe(error)}
+            reply = {"kind": "raised", "error": describe(error, self._root)}
         return {**reply, "id": self._line.id}
 
     def attach(self, message: protocol.Message, fds: list[int]) -> protocol.Message:
@@ -202,7 +194,7 @@ class Worker:
         try:
             self._round = Round(self._entry, calls, scratch, message["name"])
         except BaseException as error:  # noqa: BLE001 - as in load
-            return {"kind": "raised", "error": self._describe(error)}
+            return {"kind": "raised", "error": describe(error, self._root)}
         return {"kind": "done"}
 
     def run_round(self, message: protocol.Message) -> protocol.Message:
@@ -213,7 +205,7 @@ class Worker:
             else:
                 self._round.run()
         except BaseException as error:  # noqa: BLE001 - as in load
-            return {"kind": "raised", "error": self._describe(error)}
+            return {"kind": "raised", "error": describe(error, self._root)}
         return {"kind": "done"}
 
     def fetch_round(self, message: protocol.Message) -> protocol.Message:
@@ -260,7 +252,7 @@ class Worker:
             # The exact type: a subclass could compute when it is read, after the call has returned.
             if type(value) is not torch.Tensor or value.layout is not torch.strided:
                 exact = type(value) is torch.Tensor
-                described.append({"type": f"a Tensor of layout {value.layout}" if exact else _type_name(value)})
+                described.append({"type": f"a Tensor of layout {value.layout}" if exact else type_name(value)})
                 continue
             fact = {"type": "Tensor", "shape": list(value.shape)[:16], "dtype": str(value.dtype).removeprefix("torch."),
                     "device": value.device.type}  # fmt: skip
@@ -273,24 +265,6 @@ class Worker:
                 target.view(value.shape).copy_(value.detach())
             described.append(fact)
         return described
-
-    def _describe(self, error: BaseException) -> dict[str, Any]:
-        """Type, message and the submission's own frames of an exception."""
-        frames = [
-            {"file": Path(frame.filename).name, "line": frame.lineno, "code": (frame.line or "")[:200]}
-            for frame in traceback.extract_tb(error.__traceback__)
-            if self._root and frame.filename.startswith(self._root)
-        ]
-        if isinstance(error, SyntaxError) and error.filename and error.filename.startswith(self._root):
-            frames.append({"file": Path(error.filename).name, "line": error.lineno or 0,
-                           "code": (error.text or "").strip()[:200]})  # fmt: skip
-        message = error.msg if isinstance(error, SyntaxError) else _safe_text(error)
-        return {
-            "type": type(error).__name__[:100],
-            "bases": [base.__name__[:100] for base in type(error).__mro__][:MAX_LIST],
-            "message": message.replace(self._root + "/", "")[:MAX_TEXT],
-            "frames": frames[-MAX_FRAMES:],
-        }
 
 
 def serve(channel: socket.socket, arena_fd: int, arena_size: int) -> None:
@@ -361,42 +335,3 @@ def _within_a_frame(kernels: list[Any]) -> list[dict[str, Any]]:
 
 def _cut(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in facts.items()}
-
-
-def import_file(path: Path) -> Any:
-    """The module in a file. Raises what its code raises."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def find_entry(module: Any, dotted: str) -> Callable[..., Any]:
-    """What is called: a function by its dotted name, or an autograd.Function's `apply`. Raises EntryError."""
-    found = module
-    for part in dotted.split("."):
-        if not hasattr(found, part):
-            names = [name for name, value in vars(module).items()
-                     if callable(value) and getattr(value, "__module__", None) == module.__name__]  # fmt: skip
-            raise EntryError(f"the file has no {dotted!r}" + (f"; it defines {', '.join(names[:10])}" if names else ""))
-        found = getattr(found, part)
-    if isinstance(found, type) and callable(apply := getattr(found, "apply", None)):
-        return apply  # type: ignore[no-any-return] # an autograd.Function
-    if not callable(found):
-        raise EntryError(f"{dotted!r} is a {_type_name(found)}, not a function")
-    return found  # type: ignore[no-any-return]
-
-
-def _type_name(value: object) -> str:
-    kind = type(value)
-    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")[:100]
-
-
-def _safe_text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 - __str__ is the submission's code
-        return "(its message could not be read)"

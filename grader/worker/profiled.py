@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from grader.worker.call import find_entry, import_file
+from grader.worker.entry import find_entry, import_file
 from grader.worker.timed import Round
 
 WARM_UP_CALLS = 5
