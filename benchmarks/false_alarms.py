@@ -1,6 +1,7 @@
 """Grades every right kernel with many seeds; whatever fails is a false alarm of the grader.
 
-    python benchmarks/false_alarms.py [--only gelu …] [--seeds 20] [--first-seed 0] [--device cpu|cuda] [--json FILE]
+    python benchmarks/false_alarms.py [--only gelu …] [--seeds 20] [--first-seed 0] [--json FILE]
+    python benchmarks/false_alarms.py --device cuda [--gpus 0,1] [--processes 8] …
 
 Checks of values and gradients, every dtype. What FILE has already is not judged again, so a run can be broken off and
 gone on with; a line for each alarm. Exit 1 where there is one.
@@ -12,23 +13,31 @@ import argparse
 import json
 import sys
 import time
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
 from environment import report_in
 from kernels import ROOT, Kernel, checks_of_values, policy_for, right_kernels
+from side_by_side import machine, side_by_side
 
 from grader.adequacy.power import kernel_exercises
 from grader.grading import Grading, Selection
 from grader.judge import NEVER_AGAIN
-from grader.machine import Machine
-from grader.rubric import LoadedRubric, load_rubric
+from grader.machine import DeviceChoice
+from grader.rubric import load_rubric
 from grader.submission import Submission
 
 
-def grade(kernel: Kernel, seed: int, loaded: LoadedRubric, machine: Machine) -> dict[str, Any]:
-    """One kernel with one seed: how many cases, what failed, and what failed once on a GPU and then no more."""
-    grading = Grading(policy_for(loaded, kernel), Submission(kernel.path.parent), machine, Selection(seed=seed))
+def grade(kernel: Kernel, seed: int, device: DeviceChoice, deadline: float) -> dict[str, Any] | None:
+    """One kernel with one seed: how many cases, what failed, and what failed once on a GPU and then no more.
+
+    None where it is past the deadline, by the system's monotonic clock.
+    """
+    if time.monotonic() > deadline:
+        return None
+    loaded = policy_for(load_rubric(ROOT / "rubric.yaml"), kernel)
+    grading = Grading(loaded, Submission(kernel.path.parent), machine(device), Selection(seed=seed))
     items = [item for item in grading.items if item.check in checks_of_values(kernel.exercise)]
     grading.start(items)
     cases, alarms, unsteady = 0, [], []
@@ -51,28 +60,31 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0, help="so that several processes share the seeds")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--gpus", default="", help="which, by number or UUID, where there are several")
+    parser.add_argument("--processes", type=int, default=1, help="side by side, each with a share of cores and GPUs")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no kernel is begun")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    loaded = load_rubric(ROOT / "rubric.yaml")
     report = report_in(options.json, {"runs": {}})
     runs = report["runs"]
     deadline = time.monotonic() + options.budget
-    machine = Machine(loaded.rubric.limits, options.device)
-    try:
+    with side_by_side(options.processes, [gpu for gpu in options.gpus.split(",") if gpu]) as pool:
+        asked = {}
         for seed in range(options.first_seed, options.first_seed + options.seeds):
-            for exercise in kernel_exercises(loaded, options.only):
+            for exercise in kernel_exercises(load_rubric(ROOT / "rubric.yaml"), options.only):
                 for kernel in right_kernels(exercise):
                     key = f"{kernel} seed {seed} {options.device}"
-                    if key in runs or time.monotonic() > deadline:
-                        continue
-                    runs[key] = grade(kernel, seed, loaded, machine)
-                    for alarm in runs[key]["alarms"]:
-                        print(key, alarm["item"], alarm["message"], sep="  ", flush=True)
-                    if options.json:
-                        options.json.write_text(json.dumps(report, indent=1) + "\n")
-    finally:
-        machine.close()
+                    if key not in runs:
+                        asked[pool.submit(grade, kernel, seed, options.device, deadline)] = key
+        for done in as_completed(asked):
+            key, run = asked[done], done.result()
+            if run is None:
+                continue
+            runs[key] = run
+            for alarm in run["alarms"]:
+                print(key, alarm["item"], alarm["message"], sep="  ", flush=True)
+            if options.json:
+                options.json.write_text(json.dumps(report, indent=1) + "\n")
     alarms = sum(len(run["alarms"]) for run in runs.values())
     print(f"{len(runs)} runs, {sum(run['cases'] for run in runs.values())} cases, {alarms} false alarms")
     sys.exit(1 if alarms else 0)
