@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -60,6 +61,7 @@ def test_a_right_submission_earns_everything_and_exits_0(tmp_path):
                          "--junitxml", tmp_path / "junit.xml")  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "points: 10 earned / 10 gradable here / 10 maximum" in done.stdout
+    assert json.loads(out.read_text())["schema"] == "grader.result/1"
     result = result_of(out)
     assert [item.status for item in result.exercises["softmax"].items] == ["passed"] * 4
     assert result.totals.earned == pytest.approx(10)
@@ -112,37 +114,57 @@ def test_a_missing_file_is_not_implemented_and_the_others_are_graded(tmp_path):
     assert "the submission has no row_sum.py" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--submission", "nowhere"], "nowhere: does not exist"),
-        (["--submission", "rubric.yaml"], "rubric.yaml: is not a folder"),
-        (["--exercise", "softmux"], "--exercise softmux: the rubric has no such exercise; it has gelu"),
-        (["--rubric", "nowhere.yaml"], "nowhere.yaml: can't be read"),
-        (["--rubric", "README.md"], "README.md"),
-        (["--result", "nowhere/result.json"], "there is no folder"),
-        (["--reproduce", "softmax"], "is not of the form"),
-        (["--reproduce", "softmax/gradient/float32/x:3x3:normal:contiguous/0"], "the rubric grades no"),
-        (["--reproduce", "softmax/ragged/float32/y:3x3:normal:contiguous/0"], "softmax takes x"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_2_and_leaves_no_result(tmp_path, arguments, says):
-    out = tmp_path / "r.json"
-    done = pytest_grader(*arguments, *(["--result", out] if "--result" not in arguments else []))
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    assert says in done.stderr
-    assert not out.exists()
+# Arguments that can't be graded, and what is said of them. {folder} is one of the test's own.
+BAD_INPUT = {
+    "no folder": (["--submission", "nowhere"], "nowhere: does not exist"),
+    "a file": (["--submission", "rubric.yaml"], "rubric.yaml: is not a folder"),
+    "a large file": (
+        ["--submission", "{folder}", "--exercise", "softmax"],
+        "softmax.py: 2097152 bytes; a source file may have 1048576",
+    ),
+    "an exercise": (["--exercise", "softmux"], "--exercise softmux: the rubric has no such exercise; it has gelu"),
+    "no rubric": (["--rubric", "nowhere.yaml"], "nowhere.yaml: can't be read"),
+    "another file": (["--rubric", "README.md"], "README.md"),
+    "no place": (["--result", "nowhere/result.json"], "there is no folder"),
+    "no case": (["--reproduce", "softmax"], "is not of the form"),
+    "no check": (["--reproduce", "softmax/gradient/float32/x:3x3:normal:contiguous/0"], "the rubric grades no"),
+    "no input": (["--reproduce", "softmax/ragged/float32/y:3x3:normal:contiguous/0"], "softmax takes x"),
+}
+# One process for all of them: each would import torch for seconds.
+EACH_IN_TURN = """
+import json, sys, pytest
+for arguments in json.loads(sys.argv[1]):
+    status = int(pytest.main(["grader", *arguments]))
+    for stream in (sys.stdout, sys.stderr):
+        print(f"status {status}", file=stream, flush=True)
+"""
 
 
-def test_an_unreadable_file_names_itself(tmp_path):
-    folder = submission(tmp_path, softmax="softmax/right_online.py")
+@pytest.fixture(scope="module")
+def said_of_bad_input(tmp_path_factory):
+    """By name: status, standard output, standard error, and whether a result was written."""
+    folder = tmp_path_factory.mktemp("bad")
     (folder / "softmax.py").write_bytes(b"x" * (2 << 20))
-    done = pytest_grader("--submission", folder, "--exercise", "softmax", "--result", tmp_path / "r.json")
-    assert done.returncode == 2
-    assert "softmax.py: 2097152 bytes; a source file may have 1048576" in done.stderr
+    out = folder / "r.json"
+    # Options given twice: the last one counts.
+    asked = [["--result", str(out), *(one.format(folder=folder) for one in arguments)]
+             for arguments, _ in BAD_INPUT.values()]  # fmt: skip
+    done = subprocess.run([sys.executable, "-P", "-c", EACH_IN_TURN, json.dumps(asked)],
+                          cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)  # fmt: skip
+    outputs, errors = (re.split(r"status (\d+)\n", stream) for stream in (done.stdout, done.stderr))
+    said = zip(outputs[1::2], outputs[:-1:2], errors[:-1:2], strict=True)
+    return {name: (*of_name, out.exists()) for name, of_name in zip(BAD_INPUT, said, strict=True)}
+
+
+@pytest.mark.parametrize("name", BAD_INPUT)
+def test_bad_input_is_one_line_and_exit_2_and_leaves_no_result(said_of_bad_input, name):
+    status, out, err, written = said_of_bad_input[name]
+    assert status == "2"
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert BAD_INPUT[name][1] in err
+    assert not written
 
 
 def test_nothing_in_a_submission_reaches_the_judge(tmp_path):
@@ -279,8 +301,3 @@ def test_a_result_that_goes_nowhere_leaves_no_folder_beside_it(tmp_path):
     assert done.returncode == 1
     assert "error:" not in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["null", "rubric.yaml", "submission"]
-
-
-def test_the_result_is_json_with_its_schema_named(tmp_path):
-    pytest_grader("--exercise", "gelu", "--result", tmp_path / "r.json")
-    assert json.loads((tmp_path / "r.json").read_text())["schema"] == "grader.result/1"
