@@ -1,10 +1,10 @@
-"""How often a right kernel fails one case: for what failed once on a GPU and then no more.
+"""How often a kernel fails one case: for what failed once on a GPU and then no more.
 
-    python benchmarks/steady.py CASE [--kernel solution] [--times 1000] [--fresh] [--json FILE] [--outputs FOLDER]
-    python benchmarks/steady.py CASE --device cuda [--gpus 0,1] [--processes 8] …
+    python benchmarks/steady.py CASE [--file reference/solutions/ID.py] [--times 1000] [--fresh]
+    python benchmarks/steady.py CASE --device cuda [--gpus 0,1] [--processes 8] [--json FILE] [--outputs FOLDER]
 
-CASE is what `--reproduce` takes. With --fresh each call has a worker of its own, and so is the first launch of a
-process. A line for each failure, whose outputs go to FOLDER. Exit 1 where there is one.
+CASE is what `--reproduce` takes. With --fresh each call has a worker of its own, and so is the first launch of
+a process. A line for each failure, whose outputs go to FOLDER. Exit 1 where there is one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from typing import Any
 
 import torch
 from environment import environment
-from kernels import ROOT, Kernel, policy_for, right_kernels
+from kernels import ROOT, Kernel, policy_for
 from side_by_side import machine, side_by_side
 
+import reference
 from grader.judge import Caller, Target
 from grader.machine import DeviceChoice
 from grader.rubric import load_rubric
@@ -36,8 +37,6 @@ def call(
     kernel: Kernel, text: str, times: int, device: DeviceChoice, folder: Path | None, *, fresh: bool
 ) -> dict[str, Any]:
     """So many calls on a case: how many were made, the seconds that took, and the number and message of what failed."""
-    import reference
-
     case = Case.parse(text)
     rubric = policy_for(load_rubric(ROOT / "rubric.yaml"), kernel).rubric
     file = rubric.file_of(kernel.exercise)
@@ -62,7 +61,7 @@ def call(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("case")
-    parser.add_argument("--kernel", default="solution", help="a right kernel of the exercise")
+    parser.add_argument("--file", type=Path, help="the kernel (default: the exercise's solution)")
     parser.add_argument("--times", type=int, default=1000, help="calls in each process")
     parser.add_argument("--fresh", action="store_true", help="a worker of its own for each call")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
@@ -72,7 +71,9 @@ def main() -> None:
     parser.add_argument("--outputs", type=Path)
     options = parser.parse_args()
     exercise = Case.parse(options.case).exercise
-    kernel = next(kernel for kernel in right_kernels(exercise) if str(kernel) == f"{exercise}/{options.kernel}")
+    kernel = Kernel(exercise, options.file or ROOT / f"reference/solutions/{exercise}.py")
+    if not kernel.path.is_file():
+        parser.error(f"--file {kernel.path}: there is no such file")
     if options.outputs:
         options.outputs.mkdir(parents=True, exist_ok=True)
     with side_by_side(options.processes, [gpu for gpu in options.gpus.split(",") if gpu]) as pool:
@@ -82,7 +83,7 @@ def main() -> None:
         ]
         runs = [run.result() for run in asked]
     calls = sum(run["calls"] for run in runs)
-    counts = Counter(one["status"] for run in runs for one in run["failed"])
+    counts = Counter(str(one["status"]) for run in runs for one in run["failed"])
     print(f"{calls} calls, {sum(counts.values())} failed: {dict(counts)}")
     if options.json:
         asked_for = {name: str(value) for name, value in vars(options).items() if name != "json"}
