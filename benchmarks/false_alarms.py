@@ -19,7 +19,7 @@ from typing import Any
 
 from environment import report_in
 from kernels import ROOT, Kernel, checks_of_values, policy_for, right_kernels
-from side_by_side import machine, side_by_side
+from side_by_side import add_arguments, machine, side_by_side
 
 from grader.adequacy.power import kernel_exercises
 from grader.grading import Grading, Selection
@@ -59,16 +59,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0, help="so that several processes share the seeds")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--gpus", default="", help="which, by number or UUID, where there are several")
-    parser.add_argument("--processes", type=int, default=1, help="side by side, each with a share of cores and GPUs")
+    add_arguments(parser)
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no kernel is begun")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     report = report_in(options.json, {"runs": {}})
     runs = report["runs"]
     deadline = time.monotonic() + options.budget
-    with side_by_side(options.processes, [gpu for gpu in options.gpus.split(",") if gpu]) as pool:
+    with side_by_side(options) as pool:
         asked = {}
         for seed in range(options.first_seed, options.first_seed + options.seeds):
             for exercise in kernel_exercises(load_rubric(ROOT / "rubric.yaml"), options.only):

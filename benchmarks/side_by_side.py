@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import os
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.queues import Queue
 from multiprocessing.util import Finalize
@@ -17,15 +17,23 @@ from grader.rubric import load_rubric
 _machine: Machine | None = None
 
 
-def side_by_side(processes: int, gpus: Sequence[str] = ()) -> ProcessPoolExecutor:
-    """A pool of so many processes; `gpus` are taken in turn. What runs in it may ask for `machine`."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options for where to judge and in how many processes."""
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--gpus", default="", help="which, by number or UUID, where there are several")
+    parser.add_argument("--processes", type=int, default=1, help="side by side, each with a share of cores and GPUs")
+
+
+def side_by_side(options: argparse.Namespace) -> ProcessPoolExecutor:
+    """The pool that these options ask for; the GPUs are taken in turn. What runs in it may ask for `machine`."""
     fresh = multiprocessing.get_context("spawn")  # a process that was forked could not use CUDA
     cores = sorted(os.sched_getaffinity(0))
+    gpus = [gpu for gpu in options.gpus.split(",") if gpu]
     places = fresh.Queue()
-    for number in range(processes):
-        share = cores[number * len(cores) // processes : (number + 1) * len(cores) // processes]
+    for number in range(options.processes):
+        share = cores[number * len(cores) // options.processes : (number + 1) * len(cores) // options.processes]
         places.put((share or cores, gpus[number % len(gpus)] if gpus else None))
-    return ProcessPoolExecutor(processes, fresh, _take_place, (places,))
+    return ProcessPoolExecutor(options.processes, fresh, _take_place, (places,))
 
 
 def _take_place(places: Queue[tuple[list[int], str | None]]) -> None:

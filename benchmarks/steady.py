@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from environment import environment
 from kernels import ROOT, Kernel, policy_for
-from side_by_side import machine, side_by_side
+from side_by_side import add_arguments, machine, side_by_side
 
 import reference
 from grader.judge import Caller, Target
@@ -64,9 +64,7 @@ def main() -> None:
     parser.add_argument("--file", type=Path, help="the kernel (default: the exercise's solution)")
     parser.add_argument("--times", type=int, default=1000, help="calls in each process")
     parser.add_argument("--fresh", action="store_true", help="a worker of its own for each call")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--gpus", default="", help="which, by number or UUID, where there are several")
-    parser.add_argument("--processes", type=int, default=1, help="side by side, each with a share of cores and GPUs")
+    add_arguments(parser)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--outputs", type=Path)
     options = parser.parse_args()
@@ -76,7 +74,7 @@ def main() -> None:
         parser.error(f"--file {kernel.path}: there is no such file")
     if options.outputs:
         options.outputs.mkdir(parents=True, exist_ok=True)
-    with side_by_side(options.processes, [gpu for gpu in options.gpus.split(",") if gpu]) as pool:
+    with side_by_side(options) as pool:
         asked = [
             pool.submit(call, kernel, options.case, options.times, options.device, options.outputs, fresh=options.fresh)
             for _ in range(options.processes)
