@@ -195,6 +195,13 @@ def test_a_decision_on_nothing_is_refused(options, submission, exercise, reason,
         decide(options.out, submission, exercise, 1.0, None, reason, "kim", None)
 
 
+def test_a_grader_that_is_not_installed_is_said_before_anything_is_graded(options, monkeypatch):
+    monkeypatch.setattr(slots, "entry_points", lambda group: [])
+    with pytest.raises(GraderError, match=f"has no kernel-grader installed: pip install -e {options.root}"):
+        grade_class(options, Console())
+    assert not options.out.exists()
+
+
 def test_faults_are_no_points_lost_and_are_tried_again_next_time(options, capsys):
     (options.submissions / "ada/gelu.py").write_text("# die\n")
     (options.submissions / "alan/gelu.py").write_text("# fault\n")
@@ -477,8 +484,11 @@ def test_slots_share_the_cores_evenly(cores, count):
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-def test_the_real_judge_grades_and_its_seed_is_hidden(options, tmp_path):
+def test_the_real_judge_grades_and_its_seed_is_hidden(options, tmp_path, monkeypatch):
     """The one test with real children: `pytest grader` on a right, a wrong and an empty submission."""
+    # What staff set for pytests of their own is not for these.
+    for name, value in (("ADDOPTS", "--unknown"), ("PLUGINS", "unknown"), ("DISABLE_PLUGIN_AUTOLOAD", "1")):
+        monkeypatch.setenv(f"PYTEST_{name}", value)
     for name, source in (("ada", "gelu/right_flat.py"), ("alan", "gelu/forgot_half.py")):
         (options.submissions / name / "gelu.py").write_text((ROOT / "tests/submissions" / source).read_text())
     (options.submissions / "mary/gelu.py").unlink()

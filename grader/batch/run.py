@@ -36,7 +36,7 @@ from .ledger import Grade, Ledger
 from .progress import Shown
 from .schedule import Event, Schedule
 from .similarity import compare_class
-from .slots import PYTEST_GRADER, Grader, Job, Slot, cpu_slots, find_gpus, gpu_slots
+from .slots import PYTEST_GRADER, Grader, Job, Slot, check_installed, cpu_slots, find_gpus, gpu_slots
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -81,6 +81,8 @@ def grade_class(options: Options, console: Console) -> int:
     loaded = load_rubric(options.rubric)
     exercises = list(dict.fromkeys(item.exercise for item in items_of(loaded.rubric, options.exercises)))
     on_cluster = load_cluster_file(options.cluster) if options.cluster else None
+    if not on_cluster:
+        check_installed(options.root)
     gpus, device = ([], on_cluster.device) if on_cluster else find_gpus(options.gpus)
     # A cluster's nodes have sandboxes of their own, and look for them.
     isolated = () if on_cluster else isolation.child_options(unsafe=options.unsafe, gpu=bool(gpus))

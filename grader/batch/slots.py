@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Protocol
 
@@ -119,7 +120,7 @@ class ChildSlot:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return f"did not answer within {HEALTH_TIMEOUT_S:g} s"
-        return "" if done.returncode == 0 else _last_line(done.stderr) or f"exit status {done.returncode}"
+        return "" if done.returncode == 0 else _worst_line(done.stderr) or f"exit status {done.returncode}"
 
     def stop(self) -> None:
         """Kill the child; its workers die with it."""
@@ -163,15 +164,22 @@ class ChildSlot:
             return ""
         with output.open("rb") as file:
             file.seek(max(0, output.stat().st_size - _TAIL_BYTES))
-            tail = _last_line(file.read().decode(errors="replace"))
-        return f"pytest grader left no result and ended with {_named(code)}: {tail or 'it printed nothing'}"
+            told = _worst_line(file.read().decode(errors="replace"))
+        return f"pytest grader left no result and ended with {_named(code)}: {told or 'it printed nothing'}"
 
     def _environment(self) -> dict[str, str]:
-        hidden = {"GRADER_SEED", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}
+        hidden = {"GRADER_SEED", "PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"}
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
         if self.gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = self.gpu
         return environment
+
+
+def check_installed(root: Path) -> None:
+    """Make sure that children of this interpreter know the grader's options. Raises GraderError."""
+    if not any(point.value == "grader.options" for point in entry_points(group="pytest11")):
+        raise GraderError(f"pytest can't find the options of `pytest grader`, as {sys.executable} has no kernel-grader "
+                          f"installed: pip install -e {root}")  # fmt: skip
 
 
 def cpu_slots(grader: Grader, jobs: int | None) -> list[ChildSlot]:
@@ -245,9 +253,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.wait(STOP_TIMEOUT_S)
 
 
-def _last_line(text: str) -> str:
+def _worst_line(text: str) -> str:
+    """The last line that speaks of an error, or the last one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or [""])[-1][:300]
 
 
 def _named(code: int) -> str:
