@@ -30,6 +30,9 @@ from .submission import Submission
 from .verdict import Status, Verdict
 
 COMPILER_S = 20.0
+# What is said of a result that passed on a GPU, where only the interpreter can hold the kernels.
+ON_A_CPU_TOO = ("Let the kernel do the work, on a CPU as well: there Triton's interpreter runs it. A branch that does "
+                "without it where there is no GPU counts too.")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -140,8 +143,8 @@ class Judging:
         )
         if found is not None:
             found = self._with_script(item, explain(interpreted, found, self.rubric.tolerance_for))
-        else:
-            found = self._silenced(interpreted, cases)
+        elif (found := self._silenced(interpreted, cases)) is not None:
+            found = replace(found, hint=ON_A_CPU_TOO)
         return outcome if found is None else replace(outcome, verdict=found)
 
     def _listed(self, item: Item, exercise: Exercise) -> list[Case]:

@@ -112,6 +112,19 @@ def test_what_passes_on_a_gpu_is_looked_at_by_the_interpreter_too(made_gpu, file
         assert "py" in verdict.attachments
 
 
+def test_a_branch_that_does_without_the_kernel_on_a_cpu_is_named(made_gpu, tmp_path):
+    body = "    if x.device.type == 'cpu':\n        return torch.nn.functional.gelu(x, approximate='tanh')\n"
+    source = (FOLDER / "gelu/right_flat.py").read_text()
+    start = source.index("\n", source.index("\ndef gelu(") + 1) + 1
+    (tmp_path / "gelu.py").write_text(source[:start] + body + source[start:])
+    grading = Grading(rubric_for("gelu", "gelu.py"), Submission(tmp_path), made_gpu)
+    verdict = grading.grade(next(item for item in grading.items if item.check == "ragged")).verdict
+    grading.close()
+    assert verdict.status == "fallback"
+    assert "right even when no kernel runs" in verdict.message
+    assert "A branch that does without it where there is no GPU counts too" in verdict.hint
+
+
 @pytest.mark.parametrize(
     ("statuses", "found", "calls"),
     [(["passed", "out_of_bounds", "passed"], True, 2), (["passed", "wrong_values", "out_of_bounds"], True, 3),
