@@ -114,7 +114,7 @@ def _load_python(path: Path) -> ParslFile:
         raise ClusterError(path, None, f"can't be read: {error.strerror or error}") from None
     except SyntaxError as error:
         raise ClusterError(path, error.lineno, f"is not Python: {error.msg}") from None
-    except Exception as error:  # noqa: BLE001 - whatever the file raises is its author's to mend
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the file raises is its author's to mend
         lines = [one.lineno for one in traceback.extract_tb(error.__traceback__) if one.filename == str(path)]
         raise ClusterError(path, lines[-1] if lines else None, f"raised {type(error).__name__}: {error}") from None
     if not isinstance(names.get("config"), Config):

@@ -28,7 +28,9 @@ def batch(
     attempt: Annotated[int | None, typer.Option(min=1, help="grade this attempt instead of the last")] = None,
     due: Annotated[str | None, typer.Option(help="mark what came later as late, where the platform tells")] = None,
     roster: Annotated[Path | None, typer.Option(help="CSV of the class")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="submissions at a time (default: one a core or GPU)")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="submissions at a time (default: one a core or GPU)")
+    ] = None,
     gpus: Annotated[str, typer.Option(help="auto, none, or indices or UUIDs: 0,1")] = "auto",
     cluster: Annotated[Path | None, typer.Option(help="file on a cluster's jobs: docs/cluster.md")] = None,
     timeout: Annotated[float, typer.Option(min=1, help="seconds for one submission")] = 3600.0,
@@ -97,8 +99,9 @@ def hidden_seed(file: Path | None) -> int | None:
             text = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             raise GraderError(f"{name}: can't be read") from None
-    if text is None or not text.strip():
+    if file is None and not (text or "").strip():
         return None
+    assert text is not None
     if not text.strip().isdecimal() or len(text.strip()) > 18:
         raise GraderError(f"{name}: must be a whole number of at most 18 digits")
     return int(text)

@@ -6,13 +6,21 @@ Trusted side.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_serializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, field_serializer
 
 from ..errors import GraderError
 from ..rubric import Rubric
 from ..whole import replacing
+
+
+def _clean(value: object) -> object:
+    """Text of students and platforms, without what no UTF-8 file holds and what would steer a terminal."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in value) if isinstance(value, str) else value
+
+
+Text = Annotated[str, BeforeValidator(_clean)]
 
 
 class _Model(BaseModel):
@@ -22,10 +30,13 @@ class _Model(BaseModel):
 class Who(_Model):
     """A person, as the platform or the roster names them."""
 
-    name: str = ""
-    id: str = ""
-    email: str = ""
-    login: str = ""
+    name: Text = ""
+    id: Text = ""
+    email: Text = ""
+    login: Text = ""
+
+    def __str__(self) -> str:
+        return self.name or self.login or self.email or self.id
 
 
 class Entry(_Model):
@@ -37,10 +48,10 @@ class Entry(_Model):
     submission: str
     people: tuple[Who, ...]
     attempt: int = 0
-    submitted: str = ""
+    submitted: Text = ""
     late: bool | None = None
-    problem: str = ""
-    notes: tuple[str, ...] = ()
+    problem: Text = ""
+    notes: tuple[Text, ...] = ()
     keys: dict[str, str] = Field(default_factory=dict)
 
 
@@ -53,7 +64,7 @@ class Class(_Model):
     platform: str
     exercises: tuple[str, ...]
     entries: tuple[Entry, ...]
-    refused: tuple[str, ...] = ()
+    refused: tuple[Text, ...] = ()
 
     @field_serializer("rubric")
     def _as_written(self, rubric: Rubric) -> dict[str, Any]:
@@ -73,7 +84,8 @@ def load_class(out: Path) -> Class | None:
     except FileNotFoundError:
         return None
     except (OSError, ValidationError) as error:
-        raise GraderError(f"{path}: can't be read: {error}; remove it, and run grader batch again") from None
+        problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.strerror
+        raise GraderError(f"{path}: can't be read: {problem}; remove it, and run grader batch again") from None
 
 
 def replace_text(path: Path, text: str) -> None:

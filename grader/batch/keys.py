@@ -13,6 +13,9 @@ import reference
 from ..rubric import Rubric
 from .installed import digest, hashes, judge
 
+# Of the rubric: what students see, what is handed out, what faults are tried; no grade depends on it.
+_WITHOUT_EFFECT = ("report", "release", "adequacy")
+
 
 @dataclass(frozen=True)
 class Key:
@@ -59,6 +62,6 @@ def _items(rubric: Rubric, exercise: str) -> dict[str, Any]:
     return {
         "exercise": exercise,
         "own": rubric.exercises[exercise].model_dump(mode="json"),
-        "rest": rubric.model_dump(mode="json", exclude={"exercises", "title", "seed", "weights"}),
+        "rest": rubric.model_dump(mode="json", exclude={"exercises", "title", "seed", "weights", *_WITHOUT_EFFECT}),
         "weights": rubric.weights_of(exercise),
     }

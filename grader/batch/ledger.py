@@ -6,9 +6,10 @@ coordinator writes. Needs the extra `staff`.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,8 @@ class Ledger:
 
     def __init__(self, url: str) -> None:
         try:
-            self._engine = sql.create_engine(url)
+            # A statement's parameters in an error's text would show the hidden seed.
+            self._engine = sql.create_engine(url, hide_parameters=True)
             if self._engine.dialect.name == "sqlite":
                 sql.event.listen(self._engine, "connect", _durable)
             elif self._engine.dialect.name != "postgresql":
@@ -130,7 +132,9 @@ class Ledger:
 
     def _migrate(self, connection: sql.Connection) -> None:
         there = sql.inspect(connection).has_table("meta")
-        version = connection.execute(sql.select(_meta.c.schema)).scalar_one() if there else 0
+        version = connection.execute(sql.select(_meta.c.schema)).scalar() if there else 0
+        if not isinstance(version, int):
+            raise GraderError("the ledger is no grader's, or damaged: its table `meta` has no schema number")
         if version > len(MIGRATIONS):
             raise GraderError(
                 f"the ledger has schema {version}, this grader knows {len(MIGRATIONS)}; update the grader"
@@ -140,6 +144,22 @@ class Ledger:
                 migrate(connection)
             connection.execute(sql.delete(_meta))
             connection.execute(sql.insert(_meta).values(schema=len(MIGRATIONS)))
+        inspected = sql.inspect(connection)
+        for table in _TABLES.sorted_tables:
+            there = inspected.has_table(table.name)
+            found = {column["name"] for column in inspected.get_columns(table.name)} if there else set()
+            if lacking := [column.name for column in table.c if column.name not in found]:
+                raise GraderError(f"the ledger is no grader's, or damaged: its table `{table.name}` lacks {lacking[0]}")
+
+    @contextlib.contextmanager
+    def _begin(self) -> Iterator[sql.Connection]:
+        """A transaction. Raises GraderError where the database fails: a full disk, another process's lock."""
+        try:
+            with self._engine.begin() as connection:
+                yield connection
+        except sql.exc.DBAPIError as error:
+            raise GraderError(f"the ledger: {' '.join(str(error.orig).split())}; what was kept before is kept, "
+                              "run the same command again") from None  # fmt: skip
 
     def close(self) -> None:
         """Give the connections back."""
@@ -149,14 +169,14 @@ class Ledger:
         """Add the grades of one submission, all or none. One whose key is there already changes nothing."""
         rows = [{**_row(grade), "parts": json.dumps(grade.parts, sort_keys=True)} for grade in grades]
         dialect = postgresql if self._engine.dialect.name == "postgresql" else sqlite
-        with self._engine.begin() as connection:
+        with self._begin() as connection:
             for row in rows:
                 connection.execute(dialect.insert(_grades).values(row).on_conflict_do_nothing())
 
     def grades(self, wanted: Container[tuple[str, str, str]] | None = None) -> list[Grade]:
         """All grades, oldest first, or those whose submission, exercise and key are wanted: results are large."""
-        with self._engine.connect().execution_options(yield_per=200) as connection:
-            rows = connection.execute(_all_of(_grades)).mappings()
+        with self._begin() as connection:
+            rows = connection.execution_options(yield_per=200).execute(_all_of(_grades)).mappings()
             return [
                 Grade(**{**row, "parts": json.loads(row["parts"])})
                 for row in rows
@@ -166,13 +186,13 @@ class Ledger:
     def last_parts(self) -> dict[tuple[str, str], dict[str, str]]:
         """What the last grade of each submission's exercise depended on."""
         query = sql.select(_grades.c.submission, _grades.c.exercise, _grades.c.parts).order_by(_grades.c.id)
-        with self._engine.connect() as connection:
+        with self._begin() as connection:
             return {(row.submission, row.exercise): json.loads(row.parts) for row in connection.execute(query)}
 
     def keys(self) -> set[tuple[str, str, str]]:
         """Submission, exercise and key of every grade."""
         query = sql.select(_grades.c.submission, _grades.c.exercise, _grades.c.key)
-        with self._engine.connect() as connection:
+        with self._begin() as connection:
             return {(row.submission, row.exercise, row.key) for row in connection.execute(query)}
 
     def add_fault(self, submission: str, exercises: Sequence[str], slot: str, message: str) -> None:
@@ -210,11 +230,11 @@ class Ledger:
         return None if not seeds or seeds[-1] is None else int(seeds[-1])
 
     def _add(self, table: sql.Table, **values: Any) -> None:
-        with self._engine.begin() as connection:
+        with self._begin() as connection:
             connection.execute(sql.insert(table).values(at=_now(), **{k: v for k, v in values.items() if k != "at"}))
 
     def _rows(self, table: sql.Table) -> list[dict[str, Any]]:
-        with self._engine.connect() as connection:
+        with self._begin() as connection:
             return [dict(row) for row in connection.execute(_all_of(table)).mappings()]
 
 

@@ -114,11 +114,10 @@ def grade_class(options: Options, console: Console) -> int:
         jobs = _jobs(found, ledger, options)
         _say_plan(console, jobs, found, ledger, slots)
         left = _grade(jobs, slots, place, found, ledger, console, options)
-        rows = book.read_book(klass, ledger)
         if options.dry_run:
-            _say_moves(console, book.read_book(before, ledger) if before else [], rows)
+            _say_moves(console, book.read_book(before, ledger) if before else [], book.read_book(klass, ledger))
             return 0
-        write_book(options.out, klass, rows, participants)
+        rows = write_book(options.out, klass, ledger, participants)
         gradebook.show(console, klass, rows)
         compared = _compare(options, loaded, klass, found)
         facts = {"seed": seed, "hidden": hidden is not None, "rubric_sha256": loaded.sha256, "device": device}
@@ -144,8 +143,15 @@ def _cluster(options: Options, file: Slurm | ParslFile, grader: Grader) -> Clust
     return Cluster(options.cluster, file, grader, log, unsafe=options.unsafe, jobs=options.jobs)
 
 
-def write_book(out: Path, klass: Class, rows: Sequence[book.Row], participants: Mapping[str, str]) -> None:
-    """Write everything that comes from the ledger."""
+def write_book(out: Path, klass: Class, ledger: Ledger, participants: Mapping[str, str]) -> list[book.Row]:
+    """Write everything that comes from the ledger, as it is now; gives the rows."""
+    with _locked(out / ".book.lock", fcntl.LOCK_EX):  # or a decision made meanwhile would be missing in the files
+        rows = book.read_book(klass, ledger)
+        _write_rows(out, klass, rows, participants)
+    return rows
+
+
+def _write_rows(out: Path, klass: Class, rows: Sequence[book.Row], participants: Mapping[str, str]) -> None:
     gradebook.write_submissions(out, rows, klass.rubric)
     gradebook.write_gradebook(out, klass, rows)
     gradebook.write_flags(out, gradebook.flags(klass, rows))
@@ -155,11 +161,26 @@ def write_book(out: Path, klass: Class, rows: Sequence[book.Row], participants: 
     if participants:
         lines = leaderboard.ranking(rows, participants)
         replace_text(out / "leaderboard.csv", gradebook.table(["benchmark", "rank", "pseudonym", "speedup"], lines))
+    else:  # an old one may have grades that are held back now
+        (out / "leaderboard.csv").unlink(missing_ok=True)
 
 
 def open_ledger(out: Path, url: str | None) -> Ledger:
-    """The ledger of an output folder."""
-    return Ledger(url) if url else Ledger.in_file(out / "ledger.sqlite")
+    """The ledger of an output folder. Raises GraderError, also where the class was graded with another one."""
+    if url:
+        return Ledger(url)
+    file = out / "ledger.sqlite"
+    if (out / "class.json").exists() and not file.exists():
+        raise GraderError(f"{out}: has a class but no ledger.sqlite; give the --ledger that it was graded with, or "
+                          "remove class.json to grade it anew")  # fmt: skip
+    return Ledger.in_file(file)
+
+
+@contextlib.contextmanager
+def _locked(path: Path, how: int) -> Iterator[None]:
+    with path.open("a") as file:
+        fcntl.flock(file, how)
+        yield
 
 
 @contextlib.contextmanager
@@ -167,16 +188,12 @@ def _alone(out: Path) -> Iterator[None]:
     """Keep a second coordinator off the output folder."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with (out / ".lock").open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise GraderError(
-                    f"--out {out}: another grader batch is at work there; wait for it, or end it"
-                ) from None
+        with _locked(out / ".lock", fcntl.LOCK_EX | fcntl.LOCK_NB):
             for left in out.glob(".work-*"):  # of a run that was killed
                 shutil.rmtree(left, ignore_errors=True)
             yield
+    except BlockingIOError:
+        raise GraderError(f"--out {out}: another grader batch is at work there; wait for it, or end it") from None
     except OSError as error:
         raise GraderError(f"{error.filename or out}: {error.strerror or error}") from None
 

@@ -208,7 +208,8 @@ def find_gpus(wanted: str) -> tuple[list[str], str]:
     query = ["nvidia-smi", "--query-gpu=index,uuid,name", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603 - of the driver
-        rows = [[cell.strip() for cell in line.split(",", 2)] for line in done.stdout.splitlines() if line.strip()]
+        lines = [line for line in done.stdout.splitlines() if line.count(",") > 1]  # a GPU's; others are warnings
+        rows = [[cell.strip() for cell in line.split(",", 2)] for line in lines]
     except (OSError, subprocess.SubprocessError) as error:
         if wanted == "auto":
             return [], "cpu"
@@ -218,6 +219,9 @@ def find_gpus(wanted: str) -> tuple[list[str], str]:
     for gpu in chosen:
         if gpu not in models:
             raise GraderError(f"--gpus {wanted}: there is no GPU {gpu!r}; nvidia-smi has {', '.join(models) or 'none'}")
+    devices = [next(uuid for index, uuid, _ in rows if gpu in (index, uuid)) for gpu in chosen]
+    if len(set(devices)) < len(devices):
+        raise GraderError(f"--gpus {wanted}: names one GPU twice; for more submissions at a time give --jobs")
     kinds = sorted({models[gpu] for gpu in chosen})
     if len(kinds) > 1:
         raise GraderError(f"--gpus {wanted}: are different models ({', '.join(kinds)}); a class is graded on one model")

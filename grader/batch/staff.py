@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from ..errors import GraderError
-from .book import read_book
 from .entry import load_class
 from .ledger import Hold, Override
 from .run import open_ledger, write_book
@@ -29,10 +29,12 @@ def decide(
         raise GraderError(f"--exercise {exercise}: there is no such exercise; there are {', '.join(klass.exercises)}")
     if not reason.strip():
         raise GraderError("--reason: say why; students may ask")
+    if points is not None and not 0 <= points < math.inf:
+        raise GraderError(f"--points {points:g}: must be a number of at least 0")
     ledger = open_ledger(out, url)
     if hold is not None:
         ledger.add_hold(Hold(submission, hold, reason, author))
     else:
         ledger.add_override(Override(submission, exercise, points, reason, author))
-    write_book(out, klass, read_book(klass, ledger), {})
+    write_book(out, klass, ledger, {})
     ledger.close()

@@ -28,18 +28,20 @@ def collect(handed: Handed, files: Mapping[str, str]) -> dict[str, bytes]:
     """
     if handed.problem:
         raise HandinError(handed.problem)
-    with tempfile.TemporaryDirectory(prefix="grader-intake-") as name:
-        scratch = Path(name)
+    with tempfile.TemporaryDirectory(prefix="grader-intake-") as folder:
+        scratch = Path(folder)
         try:
             roots = [*handed.folders, *_loose(handed, scratch)]
             found = _collect(roots, files)
-            if not found and (archives := list(_archives(handed))):
+            missing = {exercise: file for exercise, file in files.items() if file not in found}
+            if missing and (archives := list(_archives(handed))):
                 roots = []
                 for number, archive in enumerate(archives):
                     (scratch / f"archive-{number}").mkdir()
                     roots.append(scratch / f"archive-{number}")
                     unpack(archive, roots[-1], STUDENT)
-                found = _collect(roots, files)
+                for name, data in _collect(roots, missing).items():
+                    _add(found, name, data)
         except (ArchiveError, SubmissionError) as error:
             raise HandinError(str(error).replace(f"{scratch}/", "")) from None
         except OSError as error:
@@ -89,16 +91,21 @@ def _collect(roots: list[Path], files: Mapping[str, str]) -> dict[str, bytes]:
         if home is None:
             continue
         parent = (home / file).parent
+        if any((home / above).is_symlink() for above in Path(file).parents):
+            raise HandinError(f"{Path(file).parent} is a link; hand in the folder itself")
         for path in sorted(parent.glob("*.py")):
             if not stat.S_ISREG(path.lstat().st_mode):
                 raise HandinError(f"{path.name} is a link or no regular file; hand in the file itself")
         sources = Submission(home).sources(file)
         assert sources is not None
         for name, data in sources.files.items():
-            staged = str((Path(file).parent / name).as_posix())
-            if taken.setdefault(staged, data) != data:
-                raise HandinError(f"there are two different {name} beside the exercise files; keep one")
+            _add(taken, (Path(file).parent / name).as_posix(), data)
     return taken
+
+
+def _add(taken: dict[str, bytes], name: str, data: bytes) -> None:
+    if taken.setdefault(name, data) != data:
+        raise HandinError(f"there are two different {Path(name).name} beside the exercise files; keep one")
 
 
 def _folders(root: Path) -> Iterator[Path]:

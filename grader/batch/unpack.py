@@ -91,8 +91,9 @@ def unpack(archive: Path, into: Path, limits: Limits = STUDENT, refused: dict[st
                     _write_all(_tar_members(tar), into, limits, _Budget(allowed, reason), refused)
     except (zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, NotImplementedError) as error:
         raise ArchiveError(f"is not a whole {_kind(archive)} archive: {error}") from None
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ArchiveError(f"can't be unpacked: {error}") from None
+    except (OSError, RuntimeError, ValueError, ArithmeticError, LookupError, MemoryError) as error:
+        # The libraries raise what they happen to, on headers made to break them.
+        raise ArchiveError(f"can't be unpacked: {error or type(error).__name__}") from None
 
 
 @dataclass
@@ -201,7 +202,7 @@ def _zip_members(opened: zipfile.ZipFile) -> Iterator[_Member]:
         if not info.flag_bits & 0x800:  # written without a declared encoding: zipfile took the bytes for code page 437
             name = name.encode("cp437").decode("utf-8", "surrogateescape")
         mode = info.external_attr >> 16
-        kind = "folder" if info.is_dir() else _kind_of_mode(mode) if stat.S_IFMT(mode) else "file"
+        kind = "folder" if name.endswith("/") else _kind_of_mode(mode) if stat.S_IFMT(mode) else "file"
         if info.flag_bits & 0x1:
             kind = "encrypted"
         yield _Member(name, kind, info.file_size, lambda info=info: opened.open(info))  # type: ignore[misc]

@@ -24,9 +24,6 @@ KINDS: Mapping[str, ModuleType] = {
 }
 
 
-MAX_WRAPPED = 3  # folders beside which an export may lie, in what was given
-
-
 @dataclass(frozen=True)
 class TakenIn:
     """The attempts to grade by submission id, how many others there were of the same students, and what was not
@@ -48,10 +45,10 @@ def take_in(
     deadline = _time(due)
     if due is not None and deadline is None:
         raise GraderError(f"--due {due}: is not a date and time; write 2026-04-15T23:59:00-07:00")
-    root, refused = _open(path, scratch)
-    found_kind, root = _recognise(root, path, kind)
+    top, refused = _open(path, scratch)
+    found_kind, root = _recognise(top, path, kind)
     handed = [_marked(one, deadline) for one in KINDS[found_kind].read(root)]
-    handed = [_with_refusals(one, refused) for one in handed]
+    handed = [_with_refusals(one, refused, top, KINDS[found_kind]) for one in handed]
     if not handed:
         raise GraderError(f"{path}: there is no submission in it; is it the folder that the platform exported?")
     chosen, passed_over = _choose(handed, attempt)
@@ -84,7 +81,9 @@ def _open(path: Path, scratch: Path) -> tuple[Path, dict[str, str]]:
 def _recognise(root: Path, path: Path, kind: str | None) -> tuple[str, Path]:
     """The kind and the folder that has the submissions: the given one, or one of the few in it."""
     inside = [one for one in entries(root) if one.is_dir() and not one.is_symlink()]
-    candidates = [root, *inside] if len(inside) <= MAX_WRAPPED else [root]
+    # Beside other submissions a folder is one as well, whatever its student has put into it.
+    wrapped = len(inside) == 1 and not any(is_archive(one) for one in entries(root))
+    candidates = [root, *inside] if wrapped else [root]
     for name in [kind] if kind else KINDS:
         if name != "plain":
             for candidate in candidates:
@@ -108,13 +107,18 @@ def _is_class(folder: Path) -> bool:
     )
 
 
-def _with_refusals(one: Handed, refused: dict[str, str]) -> Handed:
-    """The attempt with the reason why a file of it was not unpacked; what it takes from `refused` is its own."""
-    places = {folder.name for folder in one.folders}
+def _with_refusals(one: Handed, refused: dict[str, str], top: Path, kind: ModuleType) -> Handed:
+    """The attempt with the reason why a file of it was not unpacked; what it takes from `refused` is its own.
+
+    `top` is the folder that the names in `refused` start from.
+    """
+    places = [folder.relative_to(top).parts for folder in one.folders if folder.is_relative_to(top)]
+    ids = {person.id for person in one.people}
     for name in list(refused):
-        parts = name.replace("\\", "/").split("/")
-        loose = not one.folders and any(person.id and f"_{person.id}_" in parts[-1] for person in one.people)
-        if loose or places & set(parts[:-1]):
+        parts = tuple(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
+        # Canvas has the files of all students in one folder, each with its owner's id.
+        loose = kind is canvas and canvas.owner(parts[-1] if parts else "") in ids
+        if loose or any(parts[: len(place)] == place for place in places if len(place) < len(parts)):
             reason = refused.pop(name)
             one = replace(one, problem=one.problem or reason)
     return one
@@ -127,8 +131,11 @@ def _choose(handed: Sequence[Handed], attempt: int | None) -> tuple[list[Handed]
         by_people[one.who].append(one)
     chosen = []
     for attempts in by_people.values():
-        attempts.sort(key=lambda one: (one.attempt, _time(one.submitted) or datetime.datetime.min.replace(tzinfo=_UTC)))
-        if attempt is None:
+        attempts.sort(key=_order)
+        if len({_order(one) for one in attempts}) < len(attempts):
+            names = " and ".join(one.name for one in attempts)
+            chosen.append(replace(attempts[-1], problem=f"nothing tells which of {names} is later; keep one"))
+        elif attempt is None:
             chosen.append(attempts[-1])
         elif attempt <= len(attempts):
             chosen.append(attempts[attempt - 1])
@@ -138,6 +145,10 @@ def _choose(handed: Sequence[Handed], attempt: int | None) -> tuple[list[Handed]
 
 
 _UTC = datetime.UTC
+
+
+def _order(one: Handed) -> tuple[int, datetime.datetime]:
+    return one.attempt, _time(one.submitted) or datetime.datetime.min.replace(tzinfo=_UTC)
 
 
 def _time(text: str | None) -> datetime.datetime | None:

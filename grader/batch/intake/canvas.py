@@ -19,14 +19,24 @@ _AGAIN = re.compile(r"-\d+(?=\.(py|zip|tar|tgz|tar\.gz)$)")
 def recognises(root: Path) -> bool:
     """By the names of its files: all of them have the form."""
     names = [path.name for path in entries(root)]
-    return bool(names) and all(_FILE.match(name) or _ANONYMOUS.match(name) or _NO_FILE.match(name) for name in names)
+    return bool(names) and all(map(_match, names))
+
+
+def _match(name: str) -> re.Match[str] | None:
+    return _NO_FILE.match(name) or _ANONYMOUS.match(name) or _FILE.match(name)
+
+
+def owner(name: str) -> str | None:
+    """The user id in a file's name."""
+    match = _match(name)
+    return match["uid"] if match else None
 
 
 def read(root: Path) -> Iterator[Handed]:
     """One attempt a student or group: all files with the same user id. A later attachment replaces an earlier one."""
     found: dict[str, list[tuple[re.Match[str], Path]]] = defaultdict(list)
     for path in entries(root):
-        match = _NO_FILE.match(path.name) or _ANONYMOUS.match(path.name) or _FILE.match(path.name)
+        match = _match(path.name)
         if match is not None:
             found[match["uid"]].append((match, path))
     for uid, matches in found.items():

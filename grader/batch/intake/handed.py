@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,15 +48,15 @@ class Handed:
 
     @property
     def who(self) -> object:
-        """Equal for the attempts of the same people."""
-        keys = frozenset(min(person.keys) if person.keys else person.name.casefold() for person in self.people)
-        return keys or self.name
+        """Equal for the attempts of the same people. Names are no proof of that: two students may have the same one."""
+        known = [{person.id, person.email, person.login} - {""} for person in self.people]
+        return frozenset(map(min, known)) if known and all(known) else self.name
 
 
 def slug(text: str) -> str:
     """A name for files and command lines; a hash keeps names apart that lose characters."""
     safe = _UNSAFE.sub("-", text).strip("-.")[:80]
-    return safe if safe == text else f"{safe or 'submission'}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    return safe if safe == text else f"{safe or 'submission'}-{hashlib.sha256(os.fsencode(text)).hexdigest()[:6]}"
 
 
 def entries(folder: Path) -> list[Path]:

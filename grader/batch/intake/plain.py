@@ -20,7 +20,7 @@ def recognises(root: Path) -> bool:
 def read(root: Path) -> Iterator[Handed]:
     """One attempt a folder or archive."""
     for path in entries(root):
-        if path.is_symlink() or not (path.is_dir() or is_archive(path)):
+        if path.is_symlink() or not (path.is_dir() or (is_archive(path) and path.is_file())):
             continue
         name = path.name if path.is_dir() else archive_stem(path.name)
         match = _ATTEMPT.match(name)
