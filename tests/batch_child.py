@@ -50,7 +50,8 @@ def item(text: str) -> dict[str, object]:
     points = int(hashlib.sha256(text.encode()).hexdigest(), 16) % 11 / 2 if text else 0.0
     status = "infrastructure_error" if "# fault" in text else "passed" if points else "wrong_values"
     speed = {"speedup": points + 1, "low": points, "high": points + 2, "floor": 1, "target": 6, "borderline": False,
-             "time_us": 9.0, "gb_s": 1.0, "tflop_s": 1.0, "percent_of_limit": 1.0, "baselines_us": {}}  # fmt: skip
+             "time_us": 9.0, "gb_s": 1.0, "tflop_s": 1.0, "percent_of_limit": 1.0, "baselines_us": {},
+             "baseline": "eager"}  # fmt: skip
     return {"check": "aligned", "dtype": "float32", "status": status, "points": points, "max_points": 5.0,
             "benchmark": "made-up", "gradable": True, "message": "made up",
             "evidence": speed if points else {}, "staff": {"source": ["odd"]} if "# odd" in text else {}}  # fmt: skip

@@ -288,7 +288,10 @@ def test_the_roster_finds_everyone_once_and_says_who_is_missing(tmp_path):
         },
     )
     assert [submission for _, submission in joined.students] == ["one", "two", "two", None, None]
-    assert [submission for _, submission in joined.strangers] == ["three", "four"]  # two are called Sam Lee
+    assert [(submission, why) for _, submission, why in joined.strangers] == [
+        ("three", "fits several people of the roster"),
+        ("four", "is not on the roster"),
+    ]  # two are called Sam Lee
 
 
 @pytest.mark.parametrize(("text", "says"), [("", "has nobody in it"), ("a,b\n1,2\n", "must have headings out of"),

@@ -103,11 +103,29 @@ def _row(
 
 
 def moves(before: Sequence[Row], after: Sequence[Row]) -> list[tuple[str, float]]:
-    """Whose total differs between two books, and by how much."""
-    old = {row.entry.submission: row.total for row in before}
+    """Whose points differ between two books, and by how much: the totals, or the sums over what both books have."""
+    old = {row.entry.submission: row for row in before}
     found = []
     for row in after:
         was = old.get(row.entry.submission)
-        if was is not None and row.total is not None and abs(row.total - was) > 1e-9:
-            found.append((row.entry.submission, row.total - was))
+        if was is None or row.total is None or was.total is None:
+            continue
+        if row.points.keys() == was.points.keys():
+            by = row.total - was.total
+        else:
+            both = row.points.keys() & was.points.keys()
+            by = sum((row.points[name] or 0.0) - (was.points[name] or 0.0) for name in both)
+        if abs(by) > 1e-9:
+            found.append((row.entry.submission, by))
     return found
+
+
+def changed(before: Sequence[Row], after: Sequence[Row]) -> list[tuple[str, str, str]]:
+    """Whose status differs between two books: submission, the old one, the new one. Nothing before the first."""
+    if not before:
+        return []
+    old = {row.entry.submission: row.status for row in before if row.entry.submission}
+    new = {row.entry.submission: row.status for row in after if row.entry.submission}
+    return [(name, old.get(name, "not there"), status) for name, status in new.items() if old.get(name) != status] + [
+        (name, was, "not there") for name, was in old.items() if name not in new
+    ]

@@ -54,6 +54,10 @@ class Entry(_Model):
     notes: tuple[Text, ...] = ()
     keys: dict[str, str] = Field(default_factory=dict)
 
+    def changed(self, **facts: Any) -> Entry:
+        """The entry with other facts, cleaned as all are."""
+        return Entry(**{**vars(self), **facts})
+
 
 class Class(_Model):
     """Everything that the book needs besides the ledger. `refused`: what of the export belongs to no submission."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 
@@ -49,31 +50,36 @@ def write_gradebook(out: Path, klass: Class, rows: Sequence[Row]) -> None:
 
 
 def write_submissions(out: Path, rows: Sequence[Row], rubric: Rubric) -> None:
-    """`results/ID.json` and `feedback/ID.md` for each graded submission."""
+    """`results/ID.json` and `feedback/ID.md` for each graded submission, and nothing that the book has no more.
+
+    The results of what is held back lie in `held/`, where reports don't look.
+    """
+    kept = set()
     for row in rows:
         result = row.result
         if result is None:
             continue
         name = row.entry.submission
-        replace_text(out / "results" / f"{name}.json", result.model_dump_json(by_alias=True, indent=1))
-        if row.status == "held":
-            (out / "feedback" / f"{name}.md").unlink(missing_ok=True)
-        else:
+        folder = "held" if row.status == "held" else "results"
+        kept |= {out / folder / f"{name}.json", out / "results" / f"{name}-files"}
+        replace_text(out / folder / f"{name}.json", result.model_dump_json(by_alias=True, indent=1))
+        if row.status != "held":
+            kept.add(out / "feedback" / f"{name}.md")
             replace_text(out / "feedback" / f"{name}.md", feedback(result, row, rubric))
+    for path in [*out.glob("held/*.json"), *out.glob("results/*"), *out.glob("feedback/*.md")]:
+        if path not in kept:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def write_pictures(out: Path, submission: str, pictures: Mapping[str, str]) -> None:
-    """Put the pictures of a result where `pictures_of` says that they are."""
-    folder = out / "results" / f"{submission}-files"
-    if pictures:
-        folder.mkdir(parents=True, exist_ok=True)
+def write_pictures(out: Path, submission: str, key: str, pictures: Mapping[str, str]) -> None:
+    """Put the pictures of an exercise's grade where `pictures_of` says that they are."""
     for name, text in pictures.items():
-        replace_text(folder / name, text)
+        replace_text(out / "results" / pictures_of(submission, key, [name])[0], text)
 
 
-def pictures_of(submission: str, item: ItemResult) -> list[str]:
-    """The pictures of an item, as paths from the folder of results."""
-    return [f"{submission}-files/{PurePath(picture).name}" for picture in item.pictures]
+def pictures_of(submission: str, key: str, pictures: Sequence[str]) -> list[str]:
+    """Where the pictures of a grade with this key lie, as paths from the folder of results."""
+    return [f"{submission}-files/{key[:12]}-{PurePath(picture).name}" for picture in pictures]
 
 
 def feedback(result: Result, row: Row, rubric: Rubric) -> str:
@@ -86,7 +92,7 @@ def flags(klass: Class, rows: Sequence[Row]) -> list[list[str]]:
     """What staff should look at: submission, kind and detail of each."""
     found = [["", "refused", reason] for reason in klass.refused]
     for row in rows:
-        name = row.entry.submission or str(row.entry.people[0].name or row.entry.people[0].id)
+        name = row.entry.submission or str(row.entry.people[0])
         if row.status != "graded":
             found.append([name, row.status, "; ".join(row.notes)])
         elif row.entry.notes:
@@ -130,7 +136,7 @@ def show(console: Console, klass: Class, rows: Sequence[Row]) -> None:
         view.add_column(name, justify="right", no_wrap=True)
     view.add_column("status", min_width=6)
     for row in rows[:SHOWN_ROWS]:
-        name = row.entry.submission or ", ".join(str(person.name or person.id) for person in row.entry.people)
+        name = row.entry.submission or ", ".join(map(str, row.entry.people))
         cells = [_points(row.points[name]) for name in klass.exercises]
         view.add_row(*map(_plain, [name, *cells, _points(row.total), _points(row.gradable), row.status]))
     console.print(view)

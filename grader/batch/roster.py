@@ -26,10 +26,10 @@ _HEADINGS = {
 
 @dataclass(frozen=True)
 class Joined:
-    """Who handed in what: submission ids per person of the roster, and what matches nobody."""
+    """Who handed in what: submission ids per person of the roster, and who matches nobody there, with the reason."""
 
     students: Sequence[tuple[Person, str | None]]
-    strangers: Sequence[tuple[Person, str]]
+    strangers: Sequence[tuple[Person, str, str]]
 
 
 def load_roster(path: Path) -> list[Person]:
@@ -50,8 +50,9 @@ def load_roster(path: Path) -> list[Person]:
             for fact, headings in _HEADINGS.items()
         }
         name = facts["name"] or f"{facts['first']} {facts['last']}".strip()
-        person = Person(name, facts["id"], facts["email"], facts["login"])
-        if person.name or person.keys:
+        # Moodle's worksheet calls somebody `Participant 11`, its export of submissions `11`.
+        person = Person(name, re.sub(r"^Participant (?=\d+$)", "", facts["id"]), facts["email"], facts["login"])
+        if (person.name or person.keys) and person not in people:
             people.append(person)
     if not people:
         known = ", ".join(sorted({heading for headings in _HEADINGS.values() for heading in headings}))
@@ -75,8 +76,11 @@ def join(roster: Sequence[Person], submissions: Mapping[str, Sequence[Person]]) 
             by_spelling = set[int]().union(*(by_name[name] for name in _spellings(person.name)))
             matches = by_id[0] if by_id else by_spelling
             match = next(iter(matches)) if len(matches) == 1 else None
-            if match is None or match in handed:
-                strangers.append((person, submission))
+            if match is None:
+                why = "fits several people of the roster" if matches else "is not on the roster"
+                strangers.append((person, submission, why))
+            elif match in handed:
+                strangers.append((person, submission, f"has the submission {handed[match]} too"))
             else:
                 handed[match] = submission
     return Joined([(person, handed.get(index)) for index, person in enumerate(roster)], strangers)

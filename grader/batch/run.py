@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from ..errors import GraderError, HandinError
 from ..items import items_of
 from ..result import ExerciseResult, Result, TotalsResult
 from ..rubric import LoadedRubric, load_rubric
-from . import book, gradebook, isolation, leaderboard, roster, staging, statistics
+from . import book, gradebook, isolation, leaderboard, roster, say, staging, statistics
 from .cluster_file import ParslFile, Slurm, load_cluster_file, require_parsl
 from .entry import Class, Entry, Who, load_class, replace_text
 from .intake import TakenIn, take_in
@@ -86,14 +85,17 @@ def grade_class(options: Options, console: Console) -> int:
     gpus, device = ([], on_cluster.device) if on_cluster else find_gpus(options.gpus)
     # A cluster's nodes have sandboxes of their own, and look for them.
     isolated = () if on_cluster else isolation.child_options(unsafe=options.unsafe, gpu=bool(gpus))
+    if options.out.resolve().is_relative_to(options.submissions.resolve()):
+        raise GraderError(f"--out {options.out}: lies in the submissions and would count as one; choose another folder")
     people = roster.load_roster(options.roster) if options.roster else None
     participants = leaderboard.load_participants(options.leaderboard) if options.leaderboard else {}
     with _alone(options.out), tempfile.TemporaryDirectory(prefix=".work-", dir=options.out) as scratch:
         ledger = open_ledger(options.out, options.ledger)
         hidden = options.seed if options.seed is not None else ledger.hidden_seed()
         seed = loaded.rubric.seed if hidden is None else hidden
-        grader = Grader(options.root, loaded.path.resolve(), seed, options.timeout_s, isolated, options.program,
-                        peer_times=Path(scratch).resolve() / "peer-times.json")  # fmt: skip
+        work = Path(scratch).resolve()
+        grader = Grader(options.root, _copied(loaded, work), seed, options.timeout_s, isolated, options.program,
+                        peer_times=work / "peer-times.json")  # fmt: skip
         slots: Sequence[Slot]
         place: AbstractContextManager[None] = contextlib.nullcontext()
         if on_cluster:
@@ -101,35 +103,47 @@ def grade_class(options: Options, console: Console) -> int:
             slots, place = cluster.slots, cluster.running()
         else:
             slots = gpu_slots(grader, gpus, options.jobs) if gpus else cpu_slots(grader, options.jobs)
-        (Path(scratch) / "intake").mkdir()
-        taken = take_in(options.submissions, Path(scratch) / "intake", kind=options.kind, attempt=options.attempt,
+        (work / "intake").mkdir()
+        taken = take_in(options.submissions, work / "intake", kind=options.kind, attempt=options.attempt,
                         due=options.due)  # fmt: skip
-        staged = Path(scratch) / "submissions" if options.dry_run else options.out / "submissions"
+        staged = work / "submissions" if options.dry_run else options.out / "submissions"
         klass, found = _stage(taken, loaded, exercises, Keys(loaded.rubric, seed, device, options.root), staged, people)
-        _say_taken(console, taken, klass)
+        say.taken(console, taken, klass)
+        if options.only and not any(_selected(name, options) for name in taken.submissions):
+            raise GraderError(f"--only {' '.join(options.only)}: no submission has such an id; gradebook.csv has them")
         before = load_class(options.out)
         if not options.dry_run:
             klass.write(options.out)
             ledger.add_run(hidden, loaded.sha256, device)
         jobs = _jobs(found, ledger, options)
-        _say_plan(console, jobs, found, ledger, slots)
+        say.plan(console, jobs, {name: one.keys for name, one in found.items()}, ledger, slots)
         left = _grade(jobs, slots, place, found, ledger, console, options)
         if options.dry_run:
-            _say_moves(console, book.read_book(before, ledger) if before else [], book.read_book(klass, ledger))
+            say.moves(console, book.read_book(before, ledger) if before else [], book.read_book(klass, ledger))
             return 0
         rows = write_book(options.out, klass, ledger, participants)
         gradebook.show(console, klass, rows)
+        say.idle(console, klass, ledger)
         compared = _compare(options, loaded, klass, found)
         facts = {"seed": seed, "hidden": hidden is not None, "rubric_sha256": loaded.sha256, "device": device}
         replace_text(options.out / "run.json", _json({**facts, "compared": compared}))
         told = " (hidden until now)" if hidden is not None else ""
         console.print(f"seed {seed}{told}: `pytest grader --seed {seed}` draws the same cases", soft_wrap=True)
-        console.print(f"files: {options.out}", soft_wrap=True)
+        console.print(f"files: {options.out}", markup=False, soft_wrap=True)
         if left:
             console.print(f"no slot is left: {len(left)} submissions are not graded; run the same command again")
         wanting = [row for row in rows if row.status in ("grader fault", "not graded yet")
                    and _selected(row.entry.submission, options)]  # fmt: skip
         return 1 if left or wanting else 0
+
+
+def _copied(loaded: LoadedRubric, folder: Path) -> Path:
+    """A copy of the rubric: what staff change while a class is graded counts in the next run."""
+    data = loaded.path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != loaded.sha256:
+        raise GraderError(f"{loaded.path}: changed while it was read; run the same command again")
+    (folder / loaded.path.name).write_bytes(data)
+    return folder / loaded.path.name
 
 
 def _cluster(options: Options, file: Slurm | ParslFile, grader: Grader) -> Cluster:
@@ -216,15 +230,15 @@ def _stage(
         try:
             sources = staging.collect(handed, files)
         except HandinError as error:
-            entries[name] = entry.model_copy(update={"problem": str(error)})
+            entries[name] = entry.changed(problem=str(error))
             shutil.rmtree(into / name, ignore_errors=True)
             continue
         staging.write(sources, into / name)
         of_exercises = {exercise: keys.of(exercise, sources) for exercise in exercises}
         found[name] = _Submission(into / name, of_exercises)
         notes = entry.notes if sources else (*entry.notes, "has none of the exercise files")
-        entries[name] = entry.model_copy(
-            update={"notes": notes, "keys": {exercise: key.sha256 for exercise, key in of_exercises.items()}}
+        entries[name] = entry.changed(
+            notes=notes, keys={exercise: key.sha256 for exercise, key in of_exercises.items()}
         )
     klass = Class(title=loaded.rubric.title, rubric=loaded.rubric, platform=taken.kind,
                   exercises=tuple(exercises), refused=taken.refused,
@@ -243,9 +257,9 @@ def _joined(entries: Mapping[str, Entry], people: Sequence[Person] | None) -> It
     for person, submission in joined.students:
         if submission is not None:
             members.setdefault(submission, []).append(Who(**vars(person)))
-    strangers: dict[str, list[Who]] = {}
-    for person, submission in joined.strangers:
-        strangers.setdefault(submission, []).append(Who(**vars(person)))
+    strangers: dict[str, list[tuple[Who, str]]] = {}
+    for person, submission, why in joined.strangers:
+        strangers.setdefault(submission, []).append((Who(**vars(person)), why))
     given = set()
     for person, submission in joined.students:
         if submission is None:
@@ -258,9 +272,9 @@ def _joined(entries: Mapping[str, Entry], people: Sequence[Person] | None) -> It
             yield _with_strangers(entry, [], strangers.get(name, []))
 
 
-def _with_strangers(entry: Entry, members: Sequence[Who], strangers: Sequence[Who]) -> Entry:
-    notes = [f"{one.name or one.login or one.email or one.id} is not on the roster" for one in strangers]
-    return entry.model_copy(update={"people": (*members, *strangers), "notes": (*entry.notes, *notes)})
+def _with_strangers(entry: Entry, members: Sequence[Who], strangers: Sequence[tuple[Who, str]]) -> Entry:
+    people = (*members, *(who for who, _ in strangers))
+    return entry.changed(people=people, notes=(*entry.notes, *(f"{who} {why}" for who, why in strangers)))
 
 
 def _selected(submission: str, options: Options) -> bool:
@@ -297,20 +311,33 @@ def _grade(
                     ledger.add_fault(event.job.submission, event.job.exercises, event.slot, event.outcome.fault)
                 else:
                     isolation.accept(result, unsafe=options.unsafe)
-                    ledger.record(_grades(event.job, result, found[event.job.submission].keys, event.slot))
-                    if not options.dry_run:
-                        gradebook.write_pictures(options.out, event.job.submission, event.outcome.pictures)
+                    keys = found[event.job.submission].keys
+                    _keep_pictures(options.out, event.job, result, keys, event.outcome.pictures)
+                    ledger.record(_grades(event.job, result, keys, event.slot))
             shown.tell(event)
 
         return Schedule(jobs, slots).run(tell)
+
+
+def _keep_pictures(out: Path, job: Job, result: Result, keys: Mapping[str, Key], pictures: Mapping[str, str]) -> None:
+    """Also in a dry run: a later run does not grade again what that one has."""
+    for name in job.exercises:
+        named = {Path(picture).name for item in result.exercises[name].items for picture in item.pictures}
+        mine = {picture: text for picture, text in pictures.items() if picture in named}
+        gradebook.write_pictures(out, job.submission, keys[name].sha256, mine)
 
 
 def _grades(job: Job, result: Result, keys: Mapping[str, Key], slot: str) -> Iterator[Grade]:
     """A grade per exercise, each with a result of its own."""
     for name in job.exercises:
         # The script that debugs a failure names files of this machine.
-        items = [item.model_copy(update={"script": "", "pictures": gradebook.pictures_of(job.submission, item)})
-                 for item in result.exercises[name].items]  # fmt: skip
+        key = keys[name].sha256
+        items = [
+            item.model_copy(
+                update={"script": "", "pictures": gradebook.pictures_of(job.submission, key, item.pictures)}
+            )
+            for item in result.exercises[name].items
+        ]
         totals = TotalsResult(
             earned=sum(item.points for item in items),
             gradable=sum(item.max_points for item in items if item.gradable),
@@ -321,65 +348,30 @@ def _grades(job: Job, result: Result, keys: Mapping[str, Key], slot: str) -> Ite
             update={"submission": result.submission.model_copy(update={"files": files}),
                     "exercises": {name: ExerciseResult(items=items)}, "totals": totals}
         )  # fmt: skip
-        yield Grade(job.submission, name, keys[name].sha256, dict(keys[name].parts), totals.earned, totals.gradable,
+        yield Grade(job.submission, name, key, dict(keys[name].parts), totals.earned, totals.gradable,
                     totals.maximum, part.model_dump_json(by_alias=True), slot)  # fmt: skip
 
 
 def _compare(options: Options, loaded: LoadedRubric, klass: Class, found: Mapping[str, _Submission]) -> str:
     """Write `similarity.csv` where it is not of these files; gives what it is of."""
-    digest = hashlib.sha256(
-        _json([[name, one.keys[klass.exercises[0]].parts["files"]] for name, one in found.items()]).encode()
-    ).hexdigest()
-    target, last = options.out / "similarity.csv", options.out / "run.json"
-    if target.exists() and last.exists() and json.loads(last.read_text()).get("compared") == digest:
-        return digest
     files = {name: loaded.rubric.file_of(name) for name in klass.exercises}
+    of_each = [[name, one.keys[klass.exercises[0]].parts["files"]] for name, one in found.items()]
+    digest = hashlib.sha256(_json([files, of_each]).encode()).hexdigest()
+    target = options.out / "similarity.csv"
+    if target.exists() and _last_run(options.out).get("compared") == digest:
+        return digest
     lines = compare_class(options.out, list(found), files, options.root / "student")
     replace_text(target, gradebook.table(["exercise", "submission", "other", "share"], lines))
     return digest
 
 
-def _say_taken(console: Console, taken: TakenIn, klass: Class) -> None:
-    entries = [entry for entry in klass.entries if entry.submission]
-    console.print(f"{len(entries)} submissions ({taken.kind})" + (
-        f", {taken.passed_over} earlier or later attempts passed over" if taken.passed_over else ""))  # fmt: skip
-    for entry in entries:
-        if entry.problem:
-            console.print(f"refused: {entry.submission}: {entry.problem}", markup=False, soft_wrap=True)
-    for reason in klass.refused:
-        console.print(f"not unpacked: {reason}", markup=False, soft_wrap=True)
-    nobody = [entry for entry in klass.entries if not entry.submission]
-    if nobody:
-        names = ", ".join(one.people[0].name or one.people[0].id for one in nobody)
-        console.print(f"no submission from {len(nobody)} of the roster: {names}", markup=False, soft_wrap=True)
-    for entry in entries:
-        for note in entry.notes:
-            console.print(f"{entry.submission}: {note}", markup=False, soft_wrap=True)
-
-
-def _say_plan(
-    console: Console, jobs: Sequence[Job], found: Mapping[str, _Submission], ledger: Ledger, slots: Sequence[Slot]
-) -> None:
-    """How much there is to grade, and for what was graded before, why again."""
-    if not jobs:
-        console.print("nothing has changed since it was graded")
-        return
-    last = ledger.last_parts()
-    reasons: Counter[str] = Counter()
-    for job in jobs:
-        for exercise in job.exercises:
-            old = last.get((job.submission, exercise))
-            reasons["new" if old is None else " and ".join(found[job.submission].keys[exercise].changes(old))] += 1
-    why = ", ".join(f"{count} {reason}{' changed' if reason != 'new' else ''}" for reason, count in reasons.items())
-    console.print(f"{len(jobs)} submissions to grade ({why}) on {', '.join(slot.name for slot in slots)}")
-
-
-def _say_moves(console: Console, before: Sequence[book.Row], after: Sequence[book.Row]) -> None:
-    moved = book.moves(before, after)
-    for submission, by in sorted(moved, key=lambda one: one[1]):
-        console.print(f"{submission}: {by:+.2f}", markup=False)
-    span = f", {min(by for _, by in moved):+.1f} … {max(by for _, by in moved):+.1f}" if moved else ""
-    console.print(f"this change moves {len(moved)} students' submissions{span}; the book is as it was")
+def _last_run(out: Path) -> dict[str, object]:
+    """What the last run left in `run.json`; nothing depends on it but what need not be done again."""
+    try:
+        facts = json.loads((out / "run.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def _json(value: object) -> str:

@@ -41,7 +41,8 @@ def collect(handed: Handed, files: Mapping[str, str]) -> dict[str, bytes]:
                     roots.append(scratch / f"archive-{number}")
                     unpack(archive, roots[-1], STUDENT)
                 for name, data in _collect(roots, missing).items():
-                    _add(found, name, data)
+                    if name in missing.values() or name not in files.values():  # what was handed in loose counts
+                        _add(found, name, data)
         except (ArchiveError, SubmissionError) as error:
             raise HandinError(str(error).replace(f"{scratch}/", "")) from None
         except OSError as error:

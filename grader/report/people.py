@@ -89,7 +89,7 @@ def class_rows(results: Mapping[str, Result], people: Sequence[Person], pages: M
 
 
 def grades(results: Mapping[str, Result], people: Sequence[Person], feedback: Mapping[str, str]) -> list[Grade]:
-    """A grade a person of a submission with points; a submission of no known person stands under its own id."""
+    """A grade a person with points; a submission of no known person stands under its own id."""
     found = []
     for name, result in results.items():
         totals, owners = result.totals, [person for person in people if person.submission == name]
@@ -99,4 +99,7 @@ def grades(results: Mapping[str, Result], people: Sequence[Person], feedback: Ma
             points = owner.total if owner.has_total else totals.earned
             if points is not None:
                 found.append(Grade(owner.keys or (name,), points, totals.maximum, feedback[name]))
-    return found
+    # Points that staff gave for what could not be graded.
+    maximum = max((result.totals.maximum for result in results.values()), default=0.0)
+    given = [person for person in people if person.submission not in results and person.total is not None]
+    return found + [Grade(person.keys or (person.submission,), person.total or 0.0, maximum) for person in given]
