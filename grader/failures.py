@@ -40,6 +40,8 @@ def _import_hint(error: ErrorReply) -> str:
     code = error.frames[-1].code.strip() if error.frames else ""
     if code.startswith(("!", "%")):
         return "Lines that start with ! or % belong to notebooks; take them out of the file."
+    if "active drivers" in error.message:
+        return "triton.runtime.driver wants a GPU, also where there is none. Take the device from the inputs: x.device."
     if "cuda" in f"{code} {error.message}".lower():
         return "The file uses CUDA while it is imported. Keep benchmarks under `if __name__ == '__main__':`."
     if error.type in ("ModuleNotFoundError", "ImportError"):

@@ -89,6 +89,7 @@ class Search:
         most = Case.parse(than.case).numel if than else None
         best: Verdict | None = None
         best_size = 0
+        fault: Exception | None = None
 
         @hypothesis.seed(self._seed)
         @settings(max_examples=draws, phases=(Phase.generate, Phase.shrink), database=None, deadline=None,
@@ -96,14 +97,21 @@ class Search:
                   suppress_health_check=list(HealthCheck))  # fmt: skip
         @given(self._exercise.cases(self._check))
         def probe(inputs: Inputs) -> None:
-            nonlocal best, best_size, status, deadline
+            nonlocal best, best_size, status, deadline, fault
+            if fault is not None:
+                return
             size = sum(spec.numel for spec in inputs.tensors)
             if most is not None and size >= most:
                 return
             if time.monotonic() > deadline and not self._is_seen(inputs):
                 self._cut_short |= best is None and than is None
                 return
-            verdict = self._verdict_on(inputs)
+            try:
+                verdict = self._verdict_on(inputs)
+            except Exception as error:  # noqa: BLE001 - raised below
+                # The judge's own fault. Hypothesis would call again, and drop it as flaky where all is well then.
+                fault = error
+                return
             if verdict.passed or (status is not None and verdict.status is not status):
                 return
             if best is None:
@@ -117,6 +125,8 @@ class Search:
         # Flaky: the deadline passed between a failure and its repetition.
         with contextlib.suppress(_FoundError, Flaky):
             probe()
+        if fault is not None:
+            raise fault
         return best
 
     def _is_seen(self, inputs: Inputs) -> bool:

@@ -334,6 +334,7 @@ class Duel:
 
         Raises BusyError where the device never gets idle.
         """
+        pool.refill(1)  # to warm up on: what was erased is NaN, which the exercise does not promise
         player.prepare(pool)
         player.worker.pause(paused=True)
         try:

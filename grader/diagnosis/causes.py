@@ -6,6 +6,7 @@ passes). What is neither gets no hint.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -38,17 +39,22 @@ def _find_cause(seen: Observation, looks: Looks) -> Hint | None:
         return transposed_shape(seen)
     if layouts_matter(seen.case.tensors):
         row_major = looks.at(contiguous(seen.case))
-        if row_major.verdict.passed:
+        if row_major.verdict.passed and not _repeats(seen.case):
             return _layout(seen, looks) or _strides(seen)
-        if row_major.verdict.status not in (*VALUES, Status.OUT_OF_BOUNDS):
+        if not row_major.verdict.passed and row_major.verdict.status not in (*VALUES, Status.OUT_OF_BOUNDS):
             return None
-        seen = row_major
+        seen = seen if row_major.verdict.passed else row_major
     if seen.verdict.status is Status.OUT_OF_BOUNDS:
         return _access(seen, looks)
     causes: Sequence[Callable[[Observation, Looks], Hint | None]] = (
         _race, mistake, _layout, unwritten, truncated, _precision, _magnitude,
     )  # fmt: skip
     return next((found for cause in causes if (found := cause(seen, looks)) is not None), None)
+
+
+def _repeats(case: Case) -> bool:
+    """Whether a tensor repeats one row: row-major it has other values, so that a pass says nothing of the strides."""
+    return any(spec.layout == "expanded" for spec in case.tensors)
 
 
 def differing_runs() -> Hint:
@@ -74,7 +80,7 @@ def _access(seen: Observation, looks: Looks) -> Hint | None:
     if found is None:
         return None
     file, line, kind, name, lanes, active = found.groups()
-    masked = "mask" in _statement(seen.sources.get(file, b""), int(line))
+    masked = _has_mask(_statement(seen.sources.get(file, b""), int(line)), kind)
     larger = looks.failing(seen)
     if larger is not None and larger.verdict.status in VALUES:
         return misread(larger)
@@ -83,6 +89,18 @@ def _access(seen: Observation, looks: Looks) -> Hint | None:
         return None
     what = f"The mask of this {kind} lets through" if masked else f"This {kind} has no mask to keep out"
     return hint(f"missing_mask_{kind}", f"{what} lanes outside {name}.")
+
+
+def _has_mask(statement: str, kind: str) -> bool:
+    """Whether a load or store has a mask, by name or by position: tl.load(p, mask), tl.store(p, value, mask)."""
+    if "mask" in statement:
+        return True
+    try:
+        tree = ast.parse(statement.strip())
+    except SyntaxError:
+        return False
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    return any(call.func.attr == kind and len(call.args) > (1 if kind == "load" else 2) for call in calls)  # type: ignore[attr-defined]
 
 
 def _statement(source: bytes, line: int) -> str:

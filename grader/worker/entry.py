@@ -55,7 +55,7 @@ def describe(error: BaseException, root: str) -> dict[str, Any]:
     if isinstance(error, SyntaxError) and error.filename and error.filename.startswith(root):
         frames.append({"file": Path(error.filename).name, "line": error.lineno or 0,
                        "code": (error.text or "").strip()[:200]})  # fmt: skip
-    message = error.msg if isinstance(error, SyntaxError) else _safe_text(error)
+    message = (isinstance(error, SyntaxError) and error.msg) or _safe_text(error)
     return {
         "type": type(error).__name__[:100],
         "bases": [base.__name__[:100] for base in type(error).__mro__][:MAX_LIST],
@@ -73,5 +73,5 @@ def type_name(value: object) -> str:
 def _safe_text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - __str__ is the submission's code
+    except BaseException:  # noqa: BLE001 - __str__ is the submission's code
         return "(its message could not be read)"

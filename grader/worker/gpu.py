@@ -79,8 +79,7 @@ def prepare() -> None:
             configs = list(self.prune_configs(kwargs)) if len(self.configs) > 1 else list(self.configs)
             config = configs[_Current.config_index % len(configs)]
             full = {**self.nargs, **kwargs, **config.all_kwargs()}
-            if len(self.configs) > 1:
-                self.pre_hook(full, reset_only=True)
+            # `reset_to_zero` is for the tuning, which real Triton does once for a key: no call may rely on it.
             if config.pre_hook is not None:
                 config.pre_hook(full)
             _Current.config, _Current.num_configs = str(config), len(configs)

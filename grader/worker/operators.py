@@ -30,9 +30,12 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
         """Run the operator and note it."""
         result = func(*args, **(kwargs or {}))
         results = result if isinstance(result, tuple) else (result,)
+        name = _name(func, args, results)
+        # What is filled has the form of an argument, and reads nothing of it.
+        taken = () if name.startswith("new_") or name.endswith("_like") else args
         # By identity: an operator that works in place gives back its argument.
-        tensors = {id(value): value for value in (*args, *results) if isinstance(value, torch.Tensor)}.values()
-        count = self._seen.setdefault(f"{func.overloadpacket}".removeprefix("aten."), [0, 0, 0])
+        tensors = {id(value): value for value in (*taken, *results) if isinstance(value, torch.Tensor)}.values()
+        count = self._seen.setdefault(name, [0, 0, 0])
         count[0] += 1
         count[1] = max([count[1], *(tensor.numel() for tensor in tensors)])
         count[2] += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
@@ -40,7 +43,7 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
         return result
 
     def _note_new(self, args: Any, results: Any) -> None:
-        known = {value.untyped_storage().data_ptr() for value in args if _is_dense(value)}
+        known = _storages(args)
         for value in results:
             if _is_dense(value) and value.untyped_storage().data_ptr() not in known:
                 size = value.untyped_storage().nbytes()
@@ -55,6 +58,25 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
             {"name": name[:100], "calls": calls, "elements": elements, "bytes_touched": touched}
             for name, (calls, elements, touched) in ordered[:most]
         ]
+
+
+# Under torch.inference_mode these are not taken apart: a view, or else a copy.
+_VIEW_OR_COPY = frozenset({"reshape", "ravel", "flatten", "contiguous", "type_as", "to"})
+
+
+def _name(func: Any, args: Any, results: Any) -> str:
+    """The operator's name; of one that only looks at its argument otherwise, whatever it is called, `view`."""
+    name = f"{func.overloadpacket}".removeprefix("aten.")
+    new = [
+        value for value in results if not _is_dense(value) or value.untyped_storage().data_ptr() not in _storages(args)
+    ]
+    if not new and not func._schema.is_mutable:
+        return "view"
+    return "clone" if name in _VIEW_OR_COPY else name
+
+
+def _storages(values: Any) -> set[int]:
+    return {value.untyped_storage().data_ptr() for value in values if _is_dense(value)}
 
 
 def _is_dense(value: Any) -> bool:

@@ -120,7 +120,10 @@ def text_of(error: BaseException) -> str:
         return str(error.error_message or "")
     if isinstance(error, KeyError) and error.args and " " in str(error.args[0]):
         return str(error.args[0])  # a sentence, which str() would quote
-    return str(error)
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - __str__ is the submission's code
+        return "(its message could not be read)"
 
 
 def _chain(error: BaseException | None) -> Iterator[Any]:

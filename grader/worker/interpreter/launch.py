@@ -284,8 +284,9 @@ def install(extra_patches: list[tuple[Any, str, Any]]) -> None:
     runtime.stand_ins = runtime.patches.stand_ins()
 
     def run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
-        if not warmup:
-            launch(self, grid, args, kwargs)
+        if warmup:
+            state.unsupported("kernel.warmup(), which compiles for a GPU")
+        launch(self, grid, args, kwargs)
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not runtime.patches.active:

@@ -38,8 +38,7 @@ def _run(tuner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             )
         tuner.best_config = config
         full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
-        if len(tuner.configs) > 1:
-            tuner.pre_hook(full, reset_only=True)
+        # `reset_to_zero` is for the tuning, which real Triton does once for a key: no call may rely on it.
         if config.pre_hook is not None:
             config.pre_hook(full)
         session.config, session.num_configs = str(config), len(candidates)
