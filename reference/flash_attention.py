@@ -38,6 +38,7 @@ EXTREME = (
     ("tiny", "normal", "shifted", "", False),  # all keys weigh the same: a padded one shows
     ("normal", "normal", "large", "", True),
     ("normal", "normal", "equal", "some_minus_inf", False),
+    ("normal", "normal", "normal", "masked_start", False),
     ("normal", "normal", "shifted", "masked_rows", False),  # queries that see no key
     ("normal", "normal", "normal", "wide", True),
 )
@@ -111,6 +112,9 @@ def edge_cases(check: str) -> Sequence[Inputs]:
             _case(1, 1, 65, 63, 16, causal=True), _case(2, 2, 20, 33, 40, bias=(2, 2), lse=True),
             _case(2, 1, 19, 18, 33, bias=(1, 1), causal=True),
             _case(1, 2, 5, 127, 96, bias=(1, 2)), _case(1, 1, 7, 300, 256, lse=True),
+            _case(2, 2, 17, 20, 16, bias=(2, 1)),
+            # Several blocks either way under `causal`, with a diagonal that starts anywhere.
+            _case(1, 1, 140, 200, 16, causal=True), _case(1, 1, 200, 140, 16, causal=True),
         ]  # fmt: skip
     if check == "strided":
         return [

@@ -74,10 +74,11 @@ def edge_cases(check: str) -> Sequence[Inputs]:
         return [inputs(TensorSpec("x", shape)) for shape in ((1024,), (64, 64), (4096,), (4, 16, 128))]
     if check == "ragged":
         return [inputs(TensorSpec("x", shape))
-                for shape in ((1,), (2,), (1023,), (1025,), (7, 37), (4097,), (3, 5, 7), (1, 1))]  # fmt: skip
+                for shape in ((1,), (2,), (1023,), (1025,), (7, 37), (4097,), (3, 5, 7), (1, 1), (2, 3, 1, 5),
+                              (300_001,))]  # fmt: skip
     if check == "strided":
         return [*(inputs(TensorSpec("x", (5, 33), "normal", name)) for name in STRIDED_LAYOUTS),
-                inputs(TensorSpec("x", (2, 3, 37), "normal", "transposed")),
+                *(inputs(TensorSpec("x", (2, 3, 37), "normal", name)) for name in ("transposed", "expanded")),
                 inputs(TensorSpec("x", (1500,), "normal", "sliced"))]  # fmt: skip
     return [inputs(TensorSpec("x", (1000,), recipe)) for recipe in EXTREME]
 

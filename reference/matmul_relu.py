@@ -12,7 +12,7 @@ from .exercise import Cost, Exercise, Inputs, Mistake, TensorSpec
 from .strategies import STRIDED_LAYOUTS, inputs, layout, seeds, size, values
 
 MOST_PRODUCTS = 4_000_000
-EXTREME = ("wide", "tiny", "negative", "cancelling", "shifted", "spike")
+EXTREME = ("wide", "tiny", "negative", "cancelling", "shifted", "spike", "large")
 
 
 def oracle(a: Tensor, b: Tensor) -> Tensor:

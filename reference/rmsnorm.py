@@ -158,12 +158,13 @@ def edge_cases(check: str) -> Sequence[Inputs]:
             (2, 2, 1, 1025),
             (1, 16385),
             (2, 32769),
+            (1, 70_001),
         )
         return [_case(shape, eps=EPS[number % len(EPS)]) for number, shape in enumerate(shapes)]
     if check == "strided":
         return [
             *(_case((5, 33), "normal", (name, "contiguous"), eps=1e-2) for name in STRIDED_LAYOUTS),
-            *(_case((3, 4, 33), "normal", (name, "contiguous")) for name in ("transposed", "padded")),
+            *(_case((3, 4, 33), "normal", (name, "contiguous")) for name in ("transposed", "padded", "expanded")),
             *(_case((5, 33), "normal", ("contiguous", name)) for name in ("sliced", "expanded")),
         ]
     if check == "gradient":

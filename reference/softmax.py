@@ -18,7 +18,7 @@ from .strategies import STRIDED_LAYOUTS, inputs, layout, seeds, size, values
 
 MOST_ELEMENTS = 20_000
 BLOCKS = (16, 32, 64, 128, 256, 512, 1024)  # of columns, for mistakes that depend on it
-EXTREME = ("large", "wide", "negative", "equal", "spike", "some_minus_inf", "tiny")
+EXTREME = ("large", "wide", "negative", "equal", "spike", "some_minus_inf", "tiny", "masked_start", "sunken")
 
 
 def oracle(x: Tensor) -> Tensor:
@@ -87,7 +87,19 @@ def edge_cases(check: str) -> Sequence[Inputs]:
         return [inputs(TensorSpec("x", shape)) for shape in ((16, 64), (4, 1024), (2, 4096), (128, 128))]
     if check == "ragged":
         # A row longer than any tile early: a second kernel for such rows has most of its faults there.
-        shapes = ((1, 1), (1, 2), (3, 7), (2, 40_001), (37, 1), (5, 127), (4, 129), (3, 1023), (2, 1025), (1, 20_000))
+        shapes = (
+            (1, 1),
+            (1, 2),
+            (3, 7),
+            (2, 40_001),
+            (37, 1),
+            (5, 127),
+            (4, 129),
+            (3, 1023),
+            (2, 1025),
+            (1, 20_000),
+            (1, 70_001),
+        )
         return [inputs(TensorSpec("x", shape)) for shape in shapes]
     if check == "strided":
         # The last: more rows than a tile has, tiles that start with −∞, so many terms that 16-bit sums stop growing.
@@ -96,7 +108,8 @@ def edge_cases(check: str) -> Sequence[Inputs]:
                 inputs(TensorSpec("x", (5, 301), "some_minus_inf", "transposed")),
                 inputs(TensorSpec("x", (2, 20_001), "equal", "transposed"))]  # fmt: skip
     return [*(inputs(TensorSpec("x", (5, 301), recipe)) for recipe in EXTREME),
-            inputs(TensorSpec("x", (2, 9001), "spike"))]  # fmt: skip
+            inputs(TensorSpec("x", (2, 9001), "spike")),
+            inputs(TensorSpec("x", (3, 2100), "masked_start"))]  # fmt: skip
 
 
 def cost(shapes: Sequence[tuple[int, ...]], element_bytes: int) -> Cost:

@@ -89,9 +89,36 @@ def masked_rows(shape: tuple[int, ...], generator: Generator) -> Tensor:
     return values
 
 
+def masked_start(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Normal with the first half of each row −∞, as padding on the left: whole tiles without a finite score."""
+    values = normal(shape, generator)
+    if shape:
+        values[..., : shape[-1] // 2] = -torch.inf
+    return values
+
+
+def sunken(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Each row constant, below −2·10⁴: any finite value that stands for −∞ is above it."""
+    return equal(shape, generator).abs() * -10.0 - 2e4
+
+
 RECIPES: Mapping[str, Callable[[tuple[int, ...], Generator], Tensor]] = {
     recipe.__name__: recipe
-    for recipe in (normal, shifted, negative, large, wide, tiny, equal, spike, cancelling, some_minus_inf, masked_rows)
+    for recipe in (
+        normal,
+        shifted,
+        negative,
+        large,
+        wide,
+        tiny,
+        equal,
+        spike,
+        cancelling,
+        some_minus_inf,
+        masked_rows,
+        masked_start,
+        sunken,
+    )
 }
 
 

@@ -21,7 +21,7 @@ from .observation import CannotTellError, Looks, Observation, contiguous
 from .pitfalls import Hint, hint
 
 VALUES = (Status.WRONG_VALUES, Status.NOT_FINITE)
-WITH_INFINITY = ("some_minus_inf", "masked_rows")
+WITH_INFINITY = ("some_minus_inf", "masked_rows", "masked_start")
 # The worker's words for a load or a store of what another program has stored.
 SHARED = "another program of the same launch stored"
 
@@ -39,7 +39,8 @@ def _find_cause(seen: Observation, looks: Looks) -> Hint | None:
         return transposed_shape(seen)
     if layouts_matter(seen.case.tensors):
         row_major = looks.at(contiguous(seen.case))
-        if row_major.verdict.passed and not _repeats(seen.case):
+        same = seen.verdict.status is Status.OUT_OF_BOUNDS or not _repeats(seen.case)
+        if row_major.verdict.passed and same:
             return _layout(seen, looks) or _strides(seen)
         if not row_major.verdict.passed and row_major.verdict.status not in (*VALUES, Status.OUT_OF_BOUNDS):
             return None
@@ -47,9 +48,20 @@ def _find_cause(seen: Observation, looks: Looks) -> Hint | None:
     if seen.verdict.status is Status.OUT_OF_BOUNDS:
         return _access(seen, looks)
     causes: Sequence[Callable[[Observation, Looks], Hint | None]] = (
-        _race, mistake, _layout, unwritten, truncated, _precision, _magnitude,
+        _race, _infinity, mistake, _layout, unwritten, truncated, _precision, _magnitude,
     )  # fmt: skip
     return next((found for cause in causes if (found := cause(seen, looks)) is not None), None)
+
+
+def _infinity(seen: Observation, looks: Looks) -> Hint | None:
+    """NaN that comes of the −∞ in the inputs: before formulas are compared, which give NaN there too."""
+    recipes = {spec.values for spec in seen.case.tensors}
+    if seen.verdict.status is not Status.NOT_FINITE or not recipes & set(WITH_INFINITY):
+        return None
+    usual = replace(seen.case, tensors=tuple(replace(spec, values="normal") for spec in seen.case.tensors))
+    if not looks.at(usual).verdict.passed:
+        return None
+    return hint("inf_minus_inf", "Where inputs are −∞ the result is NaN, which −∞ − (−∞) and 0 · ∞ give.")
 
 
 def _repeats(case: Case) -> bool:
@@ -165,6 +177,4 @@ def _magnitude(seen: Observation, looks: Looks) -> Hint | None:
     of_usual = looks.at(usual)
     if not of_usual.verdict.passed:
         return mistake(of_usual, looks) if of_usual.wrong_output() is not None else None
-    if recipes & set(WITH_INFINITY):
-        return hint("inf_minus_inf", "Where inputs are −∞ the result is NaN, which −∞ − (−∞) and 0 · ∞ give.")
     return hint("overflow", "With inputs of usual size the result is right, so an intermediate value overflowed.")

@@ -30,7 +30,8 @@ ADVICE: Mapping[str, str] = {
         "A size may be larger than a block: loop over blocks, or launch one program for each.",
     "unwritten_output":
         "Check that the kernel gets the tensor that is returned, not a copy of it (.to, .contiguous), in the place of "
-        "the parameter that it stores to, and that its mask is not always false.",
+        "the parameter that it stores to, that its mask is not always false, and that what atomics add to is zero at "
+        "first: torch.zeros, not reset_to_zero, which is for the tuning.",
     "strides_ignored":
         "Pass x.stride(i) of every dimension to the kernel and multiply each index by its own, or make a contiguous "
         "copy first.",
