@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import reference
-from grader.diagnosis.causes import find_cause
+from grader.diagnosis.causes import _has_mask, find_cause
 from grader.diagnosis.observation import Looks
 from grader.explain import explain
 from grader.grading import Grading
@@ -105,3 +105,13 @@ def test_a_passed_verdict_is_left_alone(machine):
         verdict = calls.judge(Case.parse(SOFTMAX), tolerance_for(Case.parse(SOFTMAX)))
         assert verdict.passed
         assert explain(calls, verdict, tolerance_for) is verdict
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "masked"),
+    [("v = tl.load(x + i, i <= n, 0.0)", "load", True), ("v = tl.load(x + i)", "load", False),
+     ("tl.store(y + i, v, i < n)", "store", True), ("tl.store(y + i, v)", "store", False),
+     ("v = tl.load(x + i, mask=m)", "load", True), ("v = tl.load(x +", "load", False)],
+)  # fmt: skip
+def test_a_mask_is_one_by_its_place_too(statement, kind, masked):
+    assert _has_mask(statement, kind) is masked

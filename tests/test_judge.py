@@ -143,6 +143,18 @@ def test_only_accesses_out_of_bounds_are_taken_from_the_interpreter(statuses, fo
     assert len(asked) == calls
 
 
+def test_asking_the_compiler_for_a_kernel_is_not_measured_without_a_gpu(machine, tmp_path):
+    source = (FOLDER / "gelu/right_flat.py").read_text()
+    (tmp_path / "gelu.py").write_text(source.replace("    y = torch.empty", "    gelu_kernel.warmup(x, x, 1, BLOCK=64, "
+                                                     "grid=(1,))._init_handles()\n    y = torch.empty"))  # fmt: skip
+    assert "warmup" in (tmp_path / "gelu.py").read_text()
+    grading = Grading(rubric_for("gelu", "gelu.py"), Submission(tmp_path), machine)
+    verdict = grading.grade(next(item for item in grading.items if item.check == "aligned")).verdict
+    grading.close()
+    assert verdict.status == "not_measured"
+    assert "kernel.warmup()" in verdict.message
+
+
 def test_an_interpreter_that_takes_too_long_is_left_alone():
     asked = []
     assert judge_bounds(lambda case: asked.append(case) or Verdict(Status.PASSED), range(5), budget_s=-1.0) is None

@@ -48,8 +48,11 @@ class Pool:
     def messages(self, calls: int) -> list[Any]:
         return [self.case] * calls
 
+    refilled: list[int] = field(default_factory=list)
+
     def refill(self, calls: int) -> None:
         assert calls <= self.calls
+        self.refilled.append(calls)
 
     def output(self, call: int) -> int:
         return call
@@ -108,6 +111,17 @@ def play(duel: timing.Duel, rounds: int) -> None:
         duel.before()
         duel.timed()
         duel.after()
+
+
+def test_warming_up_sees_numbers_too_not_what_was_erased(clock):
+    worker = Worker(clock, 0.00007)
+    duel = duel_of(Worker(clock, 0.0007), worker)
+    filled = []
+    post = worker.post
+    worker.post = lambda message, fds: (filled.append((message["kind"], duel._pool.refilled[-1:])), post(message, fds))
+    play(duel, 3)
+    assert [last for kind, last in filled if kind == "prepare_round"] == [[1]] * 3
+    assert all(last[0] > 1 for kind, last in filled if kind == "run_round")
 
 
 def test_a_call_takes_what_it_takes_whatever_waking_up_costs(clock):
