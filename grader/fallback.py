@@ -32,6 +32,8 @@ NOT_WORK = MOVES_NOTHING.union(
         "new_full", "fill", "fill_", "arange",
         # copies and casts
         "contiguous", "clone", "copy_", "_to_copy", "to",
+        # questions whose answer is no result: asserts, torch.autograd.set_detect_anomaly
+        "isnan", "isinf", "isfinite", "any", "all", "is_nonzero", "_local_scalar_dense",
     }
 )  # fmt: skip
 # Autograd itself adds up the gradients of what is used twice.

@@ -35,6 +35,10 @@ def test_a_copy_is_one_and_no_work(call, inference):
     assert found <= NOT_WORK
 
 
+def test_asking_whether_there_is_a_nan_is_no_work():
+    assert set(logged(lambda x: bool(torch.isnan(x).any()), inference=False)) <= NOT_WORK
+
+
 @pytest.mark.parametrize("inference", [True, False])
 def test_work_is_work(inference):
     assert "add_" in logged(lambda x: x.clone().view(-1).add_(1), inference=inference)
