@@ -143,6 +143,20 @@ def test_only_accesses_out_of_bounds_are_taken_from_the_interpreter(statuses, fo
     assert len(asked) == calls
 
 
+@pytest.mark.parametrize("check", ["aligned", "compiles"])
+def test_a_file_may_ask_triton_for_the_device_as_its_tutorials_do(machine, tmp_path, check):
+    source = (FOLDER / "gelu/right_flat.py").read_text()
+    device = "\nDEVICE = triton.runtime.driver.active.get_active_torch_device()\n"
+    source = source.replace("\n\n\n@triton.jit", f"\n{device}\n\n@triton.jit", 1)
+    source = source.replace("    y = torch.empty", "    assert x.device == DEVICE\n    y = torch.empty")
+    assert source.count("DEVICE") == 2
+    (tmp_path / "gelu.py").write_text(source)
+    grading = Grading(rubric_for("gelu", "gelu.py"), Submission(tmp_path), machine)
+    verdict = grading.grade(next(item for item in grading.items if item.check == check)).verdict
+    grading.close()
+    assert verdict.passed, verdict.message
+
+
 def test_asking_the_compiler_for_a_kernel_is_not_measured_without_a_gpu(machine, tmp_path):
     source = (FOLDER / "gelu/right_flat.py").read_text()
     (tmp_path / "gelu.py").write_text(source.replace("    y = torch.empty", "    gelu_kernel.warmup(x, x, 1, BLOCK=64, "

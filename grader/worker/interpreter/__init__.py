@@ -13,6 +13,7 @@ from . import (
     access,
     atomics,
     dot,
+    host_driver,
     launch,
     libdevice,
     lifting,
@@ -52,6 +53,7 @@ def install() -> None:
     access.install()
     atomics.install(lambda: state.current.session.memory)
     dot.install()
+    host_driver.install()
     libdevice.install()
     lifting.install()
     reductions.install()
