@@ -487,6 +487,11 @@ def test_the_real_judge_grades_and_its_seed_is_hidden(options, tmp_path, monkeyp
     assert all((options.out / "results" / name).read_text().startswith("<svg") for name in pictures)
     feedback = (options.out / "feedback/alan.md").read_text()
     assert "reproduce: pytest grader --reproduce gelu/" in feedback
+    told = [item.reproduce for item in read["alan"].result.exercises["gelu"].items if item.case]
+    assert all(
+        f"--submission {options.out / 'submissions/alan'} --rubric {options.rubric} --reproduce" in one for one in told
+    )
+    assert told
     assert str(tmp_path) not in feedback
 
 

@@ -11,6 +11,7 @@ import fnmatch
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -313,7 +314,7 @@ def _grade(
                     isolation.accept(result, unsafe=options.unsafe)
                     keys = found[event.job.submission].keys
                     _keep_pictures(options.out, event.job, result, keys, event.outcome.pictures)
-                    ledger.record(_grades(event.job, result, keys, event.slot))
+                    ledger.record(_grades(event.job, result, keys, event.slot, options.rubric.resolve()))
             shown.tell(event)
 
         return Schedule(jobs, slots).run(tell)
@@ -327,14 +328,19 @@ def _keep_pictures(out: Path, job: Job, result: Result, keys: Mapping[str, Key],
         gradebook.write_pictures(out, job.submission, keys[name].sha256, mine)
 
 
-def _grades(job: Job, result: Result, keys: Mapping[str, Key], slot: str) -> Iterator[Grade]:
+def _grades(job: Job, result: Result, keys: Mapping[str, Key], slot: str, rubric: Path) -> Iterator[Grade]:
     """A grade per exercise, each with a result of its own."""
+    again = ["pytest", "grader", "--submission", str(job.folder), "--rubric", str(rubric), "--reproduce"]
     for name in job.exercises:
-        # The script that debugs a failure names files of this machine.
+        # What the child says of its own files and of its copy of the rubric is gone with them.
         key = keys[name].sha256
         items = [
             item.model_copy(
-                update={"script": "", "pictures": gradebook.pictures_of(job.submission, key, item.pictures)}
+                update={
+                    "script": "",
+                    "pictures": gradebook.pictures_of(job.submission, key, item.pictures),
+                    "reproduce": shlex.join([*again, item.case]) if item.case else "",
+                }
             )
             for item in result.exercises[name].items
         ]

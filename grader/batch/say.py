@@ -59,7 +59,10 @@ def idle(console: Console, klass: Class, ledger: Ledger) -> None:
     """Decisions on what is not in the book: of an attempt before the one that is graded now."""
     known = {entry.submission for entry in klass.entries}
     held = {name: f"held by {hold.author}: {hold.reason}" for name, hold in ledger.holds().items()}
-    given = {one.submission: f"override by {one.author}: {one.reason}" for one in ledger.overrides()}
+    last = {(one.submission, one.exercise): one for one in ledger.overrides()}
+    given = {
+        one.submission: f"override by {one.author}: {one.reason}" for one in last.values() if one.points is not None
+    }
     for name, what in {**given, **held}.items():
         if name not in known:
             console.print(f"no longer in the book: {name}, {what}; decide again on the attempt that is", markup=False,
