@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +55,7 @@ class Handed:
 def slug(text: str) -> str:
     """A name for files and command lines; a hash keeps names apart that lose characters."""
     safe = _UNSAFE.sub("-", text).strip("-.")[:80]
-    return safe if safe == text else f"{safe or 'submission'}-{hashlib.sha256(os.fsencode(text)).hexdigest()[:6]}"
+    return safe if safe == text else f"{safe or 'submission'}-{hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]}"
 
 
 def entries(folder: Path) -> list[Path]:
