@@ -55,7 +55,10 @@ class Handed:
 def slug(text: str) -> str:
     """A name for files and command lines; a hash keeps names apart that lose characters."""
     safe = _UNSAFE.sub("-", text).strip("-.")[:80]
-    return safe if safe == text else f"{safe or 'submission'}-{hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]}"
+    if safe == text:
+        return safe
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()  # names of files may be any bytes
+    return f"{safe or 'submission'}-{digest[:6]}"
 
 
 def entries(folder: Path) -> list[Path]:
