@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from interp_support import Options, clean, feature, line_of, record, run, same
 
+from grader.worker.interpreter import Unsupported
+
 
 @triton.jit
 def copy_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
@@ -125,19 +127,6 @@ def test_pruning_that_needs_a_gpu_leaves_all_configurations():
     result = run(device_pruned_kernel, (1,), x, y, 40, options=Options(config_index=2))
     assert result.launches[0].num_configs == 3
     same(y, x + 64)
-
-
-@triton.autotune(configs=CONFIGS, key=["n"], reset_to_zero=["y_ptr"])
-@triton.jit
-def reset_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
-    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.atomic_add(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
-
-
-def test_reset_to_zero_is_honoured():
-    x, y = torch.randn(16), torch.ones(16)
-    clean(reset_kernel, (1,), x, y, 16)
-    same(y, x)
 
 
 def test_redefined_meta_parameter_is_an_error():
@@ -366,3 +355,33 @@ def test_signature_of_the_public_interface():
     assert list(interpreter.Options.__dataclass_fields__) == [
         "config_index", "tf32", "accumulate_16bit", "memory_check", "batch", "silenced", "inputs",
     ]  # fmt: skip
+
+
+@feature("triton.runtime.driver.active.get_active_torch_device(): the CPU")
+def test_the_driver_knows_the_device_and_nothing_of_a_gpu():
+    assert triton.runtime.driver.active.get_active_torch_device() == torch.device("cpu")
+    with pytest.raises(RuntimeError, match="0 active drivers"):
+        triton.runtime.driver.active.get_current_target()
+
+
+@feature("kernel.warmup(), which compiles for a GPU", "not measurable")
+def test_warmup_is_unsupported():
+    with pytest.raises(Unsupported), record(Options()) as result:
+        copy_kernel.warmup(torch.zeros(4), torch.zeros(4), 4, BLOCK=4, grid=(1,))
+    assert result.unsupported == "kernel.warmup(), which compiles for a GPU"
+
+
+@triton.autotune(configs=CONFIGS, key=["n"], reset_to_zero=["y_ptr"])
+@triton.jit
+def adding_kernel(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(y_ptr + offs, tl.load(x_ptr + offs, mask=offs < n), mask=offs < n)
+
+
+@feature("reset_to_zero of @triton.autotune is for the tuning: no call resets")
+def test_reset_to_zero_resets_nothing_between_calls():
+    x, y = torch.ones(100), torch.zeros(100)
+    grid = lambda meta: (triton.cdiv(100, meta["BLOCK"]),)  # noqa: E731
+    for _ in range(2):
+        clean(adding_kernel, grid, x, y, 100, options=Options(config_index=0))
+    same(y, 2 * x)
