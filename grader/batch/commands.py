@@ -92,16 +92,15 @@ def override(
 
 def hidden_seed(file: Path | None) -> int | None:
     """The seed of a file or of GRADER_SEED, None where neither is given. Raises GraderError; never shows the seed."""
-    name, text = "GRADER_SEED", os.environ.get("GRADER_SEED")
+    name, text = "GRADER_SEED", os.environ.get("GRADER_SEED", "")
     if file is not None:
         name = f"--seed-file {file}"
         try:
             text = file.read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             raise GraderError(f"{name}: can't be read") from None
-    if file is None and not (text or "").strip():
+    if file is None and not text.strip():
         return None
-    assert text is not None
     if not text.strip().isdecimal() or len(text.strip()) > 18:
         raise GraderError(f"{name}: must be a whole number of at most 18 digits")
     return int(text)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from ..errors import GraderError
 from ..rubric import Rubric
 from ..whole import replacing
+from .intake.handed import Person
 
 
 def _clean(value: object) -> object:
@@ -36,7 +37,7 @@ class Who(_Model):
     login: Text = ""
 
     def __str__(self) -> str:
-        return self.name or self.login or self.email or self.id
+        return str(Person(**vars(self)))
 
 
 class Entry(_Model):

@@ -39,12 +39,12 @@ def _find_cause(seen: Observation, looks: Looks) -> Hint | None:
         return transposed_shape(seen)
     if layouts_matter(seen.case.tensors):
         row_major = looks.at(contiguous(seen.case))
-        same = seen.verdict.status is Status.OUT_OF_BOUNDS or not _repeats(seen.case)
-        if row_major.verdict.passed and same:
+        if not row_major.verdict.passed:
+            if row_major.verdict.status not in (*VALUES, Status.OUT_OF_BOUNDS):
+                return None
+            seen = row_major
+        elif seen.verdict.status is Status.OUT_OF_BOUNDS or not _repeats(seen.case):
             return _layout(seen, looks) or _strides(seen)
-        if not row_major.verdict.passed and row_major.verdict.status not in (*VALUES, Status.OUT_OF_BOUNDS):
-            return None
-        seen = seen if row_major.verdict.passed else row_major
     if seen.verdict.status is Status.OUT_OF_BOUNDS:
         return _access(seen, looks)
     causes: Sequence[Callable[[Observation, Looks], Hint | None]] = (
@@ -58,8 +58,7 @@ def _infinity(seen: Observation, looks: Looks) -> Hint | None:
     recipes = {spec.values for spec in seen.case.tensors}
     if seen.verdict.status is not Status.NOT_FINITE or not recipes & set(WITH_INFINITY):
         return None
-    usual = replace(seen.case, tensors=tuple(replace(spec, values="normal") for spec in seen.case.tensors))
-    if not looks.at(usual).verdict.passed:
+    if not looks.at(_usual(seen.case)).verdict.passed:
         return None
     return hint("inf_minus_inf", "Where inputs are −∞ the result is NaN, which −∞ − (−∞) and 0 · ∞ give.")
 
@@ -165,16 +164,20 @@ def _shortened(case: Case) -> Case | None:
                                        for spec in case.tensors))  # fmt: skip
 
 
+def _usual(case: Case) -> Case:
+    """The case with values of usual size."""
+    return replace(case, tensors=tuple(replace(spec, values="normal") for spec in case.tensors))
+
+
 def _magnitude(seen: Observation, looks: Looks) -> Hint | None:
     """Numbers that are not finite, but are with inputs of usual size."""
     wrong = seen.wrong_output()
     if wrong is None or seen.verdict.status is not Status.NOT_FINITE:
         return None
     recipes = {spec.values for spec in seen.case.tensors}
-    usual = replace(seen.case, tensors=tuple(replace(spec, values="normal") for spec in seen.case.tensors))
     if recipes == {"normal"}:
         return None
-    of_usual = looks.at(usual)
+    of_usual = looks.at(_usual(seen.case))
     if not of_usual.verdict.passed:
         return mistake(of_usual, looks) if of_usual.wrong_output() is not None else None
     return hint("overflow", "With inputs of usual size the result is right, so an intermediate value overflowed.")

@@ -30,7 +30,9 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
         """Run the operator and note it."""
         result = func(*args, **(kwargs or {}))
         results = result if isinstance(result, tuple) else (result,)
-        name = _name(func, args, results)
+        known = _storages(args)
+        new = [value for value in results if _storages([value]).isdisjoint(known)]
+        name = _name(func, new)
         # What is filled has the form of an argument, and reads nothing of it.
         taken = () if name.startswith("new_") or name.endswith("_like") else args
         # By identity: an operator that works in place gives back its argument.
@@ -39,13 +41,12 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
         count[0] += 1
         count[1] = max([count[1], *(tensor.numel() for tensor in tensors)])
         count[2] += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-        self._note_new(args, results)
+        self._note_new(new)
         return result
 
-    def _note_new(self, args: Any, results: Any) -> None:
-        known = _storages(args)
-        for value in results:
-            if _is_dense(value) and value.untyped_storage().data_ptr() not in known:
+    def _note_new(self, new: list[Any]) -> None:
+        for value in new:
+            if _is_dense(value):
                 size = value.untyped_storage().nbytes()
                 self.allocated_bytes += size
                 if size > self._largest_bytes:
@@ -64,12 +65,9 @@ class OperatorLog(TorchDispatchMode):  # type: ignore[no-untyped-call] # torch's
 _VIEW_OR_COPY = frozenset({"reshape", "ravel", "flatten", "contiguous", "type_as", "to"})
 
 
-def _name(func: Any, args: Any, results: Any) -> str:
-    """The operator's name; of one that only looks at its argument otherwise, whatever it is called, `view`."""
+def _name(func: Any, new: list[Any]) -> str:
+    """The operator's name; `view` where none of its results is `new` memory and it changes nothing."""
     name = f"{func.overloadpacket}".removeprefix("aten.")
-    new = [
-        value for value in results if not _is_dense(value) or value.untyped_storage().data_ptr() not in _storages(args)
-    ]
     if not new and not func._schema.is_mutable:
         return "view"
     return "clone" if name in _VIEW_OR_COPY else name
