@@ -22,15 +22,18 @@ from kernels import ROOT, Kernel, checks_of_values, policy_for, right_kernels
 from side_by_side import add_arguments, machine, side_by_side
 
 from grader.adequacy.power import kernel_exercises
+from grader.assembler import ASSEMBLER
 from grader.grading import Grading, Selection
 from grader.judge import NEVER_AGAIN
 from grader.machine import DeviceChoice
 from grader.rubric import load_rubric
 from grader.submission import Submission
 
+ACCIDENTS = (NEVER_AGAIN, ASSEMBLER)
+
 
 def grade(kernel: Kernel, seed: int, device: DeviceChoice, deadline: float) -> dict[str, Any] | None:
-    """One kernel with one seed: how many cases, what failed, and what failed once on a GPU and then no more.
+    """One kernel with one seed: how many cases, what failed, and what a GPU had wrong though the kernel was right.
 
     None where it is past the deadline, by the system's monotonic clock.
     """
@@ -40,7 +43,7 @@ def grade(kernel: Kernel, seed: int, device: DeviceChoice, deadline: float) -> d
     grading = Grading(loaded, Submission(kernel.path.parent), machine(device), Selection(seed=seed))
     items = [item for item in grading.items if item.check in checks_of_values(kernel.exercise)]
     grading.start(items)
-    cases, alarms, unsteady = 0, [], []
+    cases, alarms, accidents = 0, [], []
     for item in items:
         verdict = grading.grade(item).verdict
         cases += verdict.evidence.get("cases", 0)
@@ -48,10 +51,9 @@ def grade(kernel: Kernel, seed: int, device: DeviceChoice, deadline: float) -> d
             alarms.append({"item": str(item), "status": str(verdict.status), "message": verdict.message,
                            "hint": verdict.hint, "where": verdict.evidence.get("where", ""),
                            "reproduce": verdict.case})  # fmt: skip
-        if NEVER_AGAIN in verdict.staff:
-            unsteady.append(f"{item}: {verdict.staff[NEVER_AGAIN]}")
+        accidents += [f"{item} {name}: {verdict.staff[name]}" for name in ACCIDENTS if name in verdict.staff]
     grading.close()
-    return {"cases": cases, "alarms": alarms, **({"never_again": unsteady} if unsteady else {})}
+    return {"cases": cases, "alarms": alarms, **({"accidents": accidents} if accidents else {})}
 
 
 def main() -> None:

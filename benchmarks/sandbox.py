@@ -67,7 +67,7 @@ def worker(zygote: Zygote) -> tuple[float, float]:
         started.append(zygote.fork())
         (started[0].folder / "gelu.py").write_text("def gelu(x): return x\n")
         message = {"kind": "load", "root": str(started[0].folder), "file": "gelu.py", "entry": "gelu"}
-        reply = started[0].request({**message, "private_cache": False, "plant": ""}, 20)
+        reply = started[0].request({**message, "environment": {}, "plant": ""}, 20)
         assert isinstance(reply, dict), reply
         assert reply["kind"] == "loaded", reply
 

@@ -51,6 +51,7 @@ class Target:
     case_timeout_s: float
     device: str = "cpu"
     private_cache: bool = False  # compiled kernels where no other worker can put its own
+    optimised: bool = True  # compiled kernels, by the assembler
 
 
 class Caller:
@@ -75,7 +76,7 @@ class Caller:
             return self._worker
         target = self.target
         worker = open_worker(self._zygote, target.sources, target.file, target.entry, target.case_timeout_s,
-                             private_cache=target.private_cache)  # fmt: skip
+                             private_cache=target.private_cache, optimised=target.optimised)  # fmt: skip
         if isinstance(worker, Worker):
             self._worker = worker
         return worker

@@ -12,6 +12,7 @@ import reference
 from reference.exercise import Case, Exercise
 from reference.harness import Harness, HarnessCase
 
+from .assembler import ASSEMBLER, is_assemblers, may_be_assemblers
 from .bounds import judge_bounds
 from .compiles import judge_compiles
 from .explain import EXPLAINED, explain
@@ -29,7 +30,7 @@ from .spare import WORTH_KEEPING, SpareWorkers
 from .submission import Submission
 from .verdict import Status, Verdict
 
-COMPILER_S = 20.0
+COMPILER_S = 40.0
 # What is said of a result that passed on a GPU, where only the interpreter can hold the kernels.
 ON_A_CPU_TOO = ("Let the kernel do the work, on a CPU as well: there Triton's interpreter runs it. A branch that does "
                 "without it where there is no GPU counts too.")  # fmt: skip
@@ -98,23 +99,44 @@ class Judging:
             return Outcome(self._speed(item, exercise, rounds), 0, cut_short=False)
         on_host = item.check in ("compiles", "fused")
         device = "cpu" if on_host else self._machine.torch_device
+        with self._machine.shared(on_host=on_host):
+            outcome = self._outcome_in_worker(item, exercise, device, on_host=on_host)
+            if device == "cuda" and may_be_assemblers(outcome.verdict):
+                outcome = self._unless_assemblers(item, exercise, outcome)
+        if device == "cuda" and outcome.verdict.passed:
+            outcome = self._seen_on_the_host(item, exercise, outcome)
+        return outcome
+
+    def _outcome_in_worker(self, item: Item, exercise: Exercise, device: str, *, on_host: bool) -> Outcome:
+        """The outcome of an item in a fresh worker, or in one that waits for it."""
         kept = device in WORTH_KEEPING
-        with (
-            self._machine.shared(on_host=on_host),
-            Caller(
-                self._machine.interpreter if on_host else self._machine.values,
-                self._target(exercise, device),
-                self._spare.take(exercise.id) if kept else None,
-            ) as caller,
-        ):
+        with Caller(
+            self._machine.interpreter if on_host else self._machine.values,
+            self._target(exercise, device),
+            self._spare.take(exercise.id) if kept else None,
+        ) as caller:
             outcome = self._outcome_of_calls(item, exercise, caller)
             # After a failure nobody knows what a worker's memory is like.
             if kept and outcome.verdict.passed and (worker := caller.release()) is not None:
                 self._spare.put(exercise.id, worker)
-        if device == "cuda" and outcome.verdict.passed:
-            with Caller(self._machine.interpreter, self._target(exercise, "cpu")) as interpreted:
-                outcome = self._seen_on_the_host(item, exercise, interpreted, outcome)
         return replace(outcome, verdict=replace(outcome.verdict, staff=caller.staff))
+
+    def _unless_assemblers(self, item: Item, exercise: Exercise, outcome: Outcome) -> Outcome:
+        """The outcome of an item that failed on a GPU, or, where the assembler is to blame, that without its doing."""
+        case = Case.parse(outcome.verdict.case)
+        tolerance = self.rubric.tolerance_for(case)
+        plain = replace(self._target(exercise, "cuda"), optimised=False, private_cache=True)
+        with (
+            Caller(self._machine.interpreter, self._target(exercise, "cpu")) as interpreted,
+            Caller(self._machine.values, plain) as caller,
+        ):
+            if not is_assemblers(
+                lambda: interpreted.observe(case, tolerance).verdict, lambda: caller.observe(case, tolerance).verdict
+            ):
+                return outcome
+            again = self._outcome_of_calls(item, exercise, caller)
+        staff = {**caller.staff, ASSEMBLER: outcome.verdict.message}
+        return replace(again, verdict=replace(again.verdict, staff=staff))
 
     def _outcome_of_calls(self, item: Item, exercise: Exercise, caller: Caller) -> Outcome:
         def verdict_on(case: Case) -> Verdict:
@@ -135,17 +157,18 @@ class Judging:
         silenced = self._silenced(caller, cases) if caller.target.device == "cpu" else None
         return outcome if silenced is None else replace(outcome, verdict=silenced)
 
-    def _seen_on_the_host(self, item: Item, exercise: Exercise, interpreted: Caller, outcome: Outcome) -> Outcome:
+    def _seen_on_the_host(self, item: Item, exercise: Exercise, outcome: Outcome) -> Outcome:
         """The outcome of an item that passed on a GPU, with what only the interpreter sees, by calls of it."""
         cases = self._listed(item, exercise)
-        found = judge_bounds(
-            lambda case: interpreted.judge(case, self.rubric.tolerance_for(case)), cases, self.rubric.cases.budget_s
-        )
-        if found is not None:
-            found = self._with_script(item, explain(interpreted, found, self.rubric.tolerance_for))
-        elif (found := self._silenced(interpreted, cases)) is not None:
-            found = replace(found, hint=ON_A_CPU_TOO)
-        return outcome if found is None else replace(outcome, verdict=found)
+        with Caller(self._machine.interpreter, self._target(exercise, "cpu")) as interpreted:
+            found = judge_bounds(
+                lambda case: interpreted.judge(case, self.rubric.tolerance_for(case)), cases, self.rubric.cases.budget_s
+            )
+            if found is not None:
+                found = self._with_script(item, explain(interpreted, found, self.rubric.tolerance_for))
+            elif (found := self._silenced(interpreted, cases)) is not None:
+                found = replace(found, hint=ON_A_CPU_TOO)
+        return outcome if found is None else replace(outcome, verdict=replace(found, staff=outcome.verdict.staff))
 
     def _listed(self, item: Item, exercise: Exercise) -> list[Case]:
         """The listed cases of an item, or the one that is to be judged again."""

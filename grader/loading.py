@@ -19,10 +19,12 @@ def open_worker(
     timeout_s: float,
     *,
     private_cache: bool = False,
+    optimised: bool = True,
     plant: Literal["", "simulated", "real"] = "",
 ) -> Worker | Verdict:
     """A fresh worker with the file imported and the entry point found, or the verdict on why there is none.
 
+    Without `optimised` the assembler turns a kernel for a GPU into machine code as Triton wrote it.
     `plant` has the worker make a planted workload ready, on a simulated or a real device, before the import.
     """
     if sources is None:
@@ -30,13 +32,15 @@ def open_worker(
                        f"Write {file} with a function {entry}.")  # fmt: skip
     worker = zygote.fork()
     sources.stage(worker.folder)
+    environment = {} if optimised else {"DISABLE_PTXAS_OPT": "1"}  # Triton looks it up whenever it compiles
+    if private_cache and zygote.sandbox.level == "L0":  # in a sandbox it is private at any rate
+        environment |= dict.fromkeys(("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"), str(worker.folder))
     message = {
         "kind": "load",
         "root": str(worker.folder),
         "file": sources.main,
         "entry": entry,
-        # In a sandbox it is private at any rate.
-        "private_cache": private_cache and zygote.sandbox.level == "L0",
+        "environment": environment,
         "plant": plant,
     }
     reply = worker.request(message, timeout_s + zygote.worker_start_s)

@@ -140,7 +140,7 @@ def _try(zygote: Zygote, name: str, targets: dict[str, Any]) -> Attempt:
     (worker.folder / "probe.py").write_bytes(SUBMISSION.read_bytes())
     (worker.folder / "targets.py").write_text("".join(f"{key} = {value!r}\n" for key, value in facts.items()))
     message = {"kind": "load", "root": str(worker.folder), "file": "probe.py", "entry": "attempt"}
-    reply = worker.request({**message, "private_cache": False, "plant": ""}, TIMEOUT_S)
+    reply = worker.request({**message, "environment": {}, "plant": ""}, TIMEOUT_S)
     for each in {worker, bystander}:
         each.close()
     if name == "daemon" and _allowed(reply):

@@ -86,7 +86,8 @@ def edge_cases(check: str) -> Sequence[Inputs]:
     if check == "aligned":
         return [inputs(TensorSpec("x", shape)) for shape in ((16, 64), (4, 1024), (2, 4096), (128, 128))]
     if check == "ragged":
-        # A row longer than any tile early: a second kernel for such rows has most of its faults there.
+        # A row longer than any tile early: a second kernel for such rows has most of its faults there. None is longer
+        # than 65 536: a kernel that holds a row in one block would be right, and compile for half a minute.
         shapes = (
             (1, 1),
             (1, 2),
@@ -98,7 +99,6 @@ def edge_cases(check: str) -> Sequence[Inputs]:
             (3, 1023),
             (2, 1025),
             (1, 20_000),
-            (1, 70_001),
         )
         return [inputs(TensorSpec("x", shape)) for shape in shapes]
     if check == "strided":

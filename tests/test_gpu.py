@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import triton
 
 import reference
 from reference.exercise import Case, TensorSpec
@@ -15,10 +16,12 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from grader.arena import Arena, find_damage, logical_inputs, read_output
+from grader.assembler import ASSEMBLER
 from grader.compare import default_tolerance
 from grader.gpu import GpuMemory, check_health
 from grader.grading import Grading
 from grader.judge import Caller, Target
+from grader.judging import Selection
 from grader.machine import Machine
 from grader.rubric import Limits
 from grader.submission import Submission
@@ -28,6 +31,10 @@ from tests import exploits
 from tests.corpus import FOLDER, ROOT, rubric_for
 
 TIMEOUT_S = 20.0
+WRONGLY_ASSEMBLED = (
+    "flash_attention/strided/bfloat16/q:1x1x140x24:normal:sliced,k:1x1x140x24:normal:transposed_padded,"
+    "v:1x1x140x24:shifted:expanded,bias:1x1x140x140:normal:padded/33554431/causal=True"
+)
 CASE = Case("gelu", "aligned", "float32", (TensorSpec("x", (64, 64)),))
 KERNEL = """
 import torch
@@ -121,6 +128,20 @@ def test_a_load_without_a_mask_that_does_no_harm_here_is_seen_by_the_interpreter
     grading.close()
     assert verdict.status is Status.OUT_OF_BOUNDS
     assert "load outside 'x_ptr'" in verdict.message
+
+
+def test_what_the_assembler_has_wrong_passes(machine, tmp_path):
+    """Blocks of 32 dimensions, which the solution avoids: ptxas 12.8 makes wrong code of them here."""
+    source = (ROOT / "reference/solutions/flash_attention.py").read_text()
+    (tmp_path / "flash_attention.py").write_text(source.replace("return 64 if power == 32 else power", "return power"))
+    selection = Selection(reproduce=WRONGLY_ASSEMBLED)
+    grading = Grading(rubric_for("flash_attention", "flash_attention.py"), Submission(tmp_path), machine, selection)
+    (item,) = grading.items
+    verdict = grading.grade(item).verdict
+    grading.close()
+    assert verdict.passed, verdict.message
+    on_hopper = torch.cuda.get_device_capability() == (9, 0)
+    assert (ASSEMBLER in verdict.staff) == (on_hopper and triton.knobs.nvidia.ptxas.version.startswith("12.8"))
 
 
 def test_a_changed_input_is_seen(machine, tmp_path):

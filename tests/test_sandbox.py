@@ -60,7 +60,7 @@ class Session:
         worker = self.zygote.fork()
         (worker.folder / "gelu.py").write_text(textwrap.dedent(source) + "\ndef gelu(x): return x\n")
         message = {"kind": "load", "root": str(worker.folder), "file": "gelu.py", "entry": "gelu"}
-        reply = worker.request({**message, "private_cache": False, "plant": ""}, timeout_s)
+        reply = worker.request({**message, "environment": {}, "plant": ""}, timeout_s)
         worker.close()
         self.zygote.limits = LIMITS
         return reply, worker.output.decode()

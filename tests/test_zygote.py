@@ -31,7 +31,7 @@ def load(zygote: Zygote, source: str) -> tuple[object, float]:
     worker = zygote.fork()
     (worker.folder / "softmax.py").write_text(source)
     message = {"kind": "load", "root": str(worker.folder), "file": "softmax.py", "entry": "softmax"}
-    reply = worker.request({**message, "private_cache": False, "plant": ""}, 10)
+    reply = worker.request({**message, "environment": {}, "plant": ""}, 10)
     worker.close()
     return reply, time.monotonic() - begun
 

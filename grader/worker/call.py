@@ -75,8 +75,7 @@ class Worker:
     def load(self, message: protocol.Message) -> protocol.Message:
         """Import the exercise's file and find its entry point."""
         path = Path(message["root"]) / message["file"]
-        if message["private_cache"]:
-            os.environ["TRITON_CACHE_DIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = message["root"]
+        os.environ.update(message["environment"])
         self._root = message["root"]
         if message["plant"]:
             from grader.worker import harness

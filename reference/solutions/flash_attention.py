@@ -271,6 +271,16 @@ def dkdv_kernel(
     store_rows(dv + pair * seq_k * DIM, grad_v, start_n, seq_k, DIM, BLOCK_N, BLOCK_DIM)
 
 
+def block_dim(dim: int) -> int:
+    """Return the dimensions of a block: a power of two, but not 32.
+
+    There ptxas 12.8, which Triton 3.6 and 3.7 come with, makes wrong code for Hopper where k and v lie differently:
+    it reads the register that says where v's block is before it has written it.
+    """
+    power = max(16, triton.next_power_of_2(dim))
+    return 64 if power == 32 else power
+
+
 def side(arguments: dict) -> int:
     """Return the side of the largest block whose rows fit the registers; float32 products are three of TF32."""
     width = arguments["BLOCK_DIM"] * (1 if arguments["PRECISION"] == "tf32" else 4)
@@ -353,7 +363,7 @@ class FlashAttention(torch.autograd.Function):
         lse = torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
         ctx.shared = {
             "heads": heads, "seq_q": seq_q, "seq_k": k.shape[2], "scale": math.log2(math.e) / math.sqrt(dim),
-            "CAUSAL": causal, "BIAS": bias is not None, "DIM": dim, "BLOCK_DIM": max(16, triton.next_power_of_2(dim)),
+            "CAUSAL": causal, "BIAS": bias is not None, "DIM": dim, "BLOCK_DIM": block_dim(dim),
             "PRECISION": "tf32x3" if q.dtype == torch.float32 else "tf32", "bias_strides": (0, 0, 0, 0),
         }  # fmt: skip
         if bias is not None:  # stride 0 where it is broadcast
