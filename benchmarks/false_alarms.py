@@ -22,14 +22,14 @@ from kernels import ROOT, Kernel, checks_of_values, policy_for, right_kernels
 from side_by_side import add_arguments, machine, side_by_side
 
 from grader.adequacy.power import kernel_exercises
-from grader.assembler import ASSEMBLER
+from grader.assembler import ASSEMBLED_WRONG
 from grader.grading import Grading, Selection
 from grader.judge import NEVER_AGAIN
 from grader.machine import DeviceChoice
 from grader.rubric import load_rubric
 from grader.submission import Submission
 
-ACCIDENTS = (NEVER_AGAIN, ASSEMBLER)
+ACCIDENTS = (NEVER_AGAIN, ASSEMBLED_WRONG)
 
 
 def grade(kernel: Kernel, seed: int, device: DeviceChoice, deadline: float) -> dict[str, Any] | None:

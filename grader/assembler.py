@@ -12,15 +12,15 @@ from collections.abc import Callable
 from .judge import REPEATS, UNSTEADY
 from .verdict import Verdict
 
-ASSEMBLER = "right only when not optimised"  # what staff are told then
+ASSEMBLED_WRONG = "right only when not optimised"  # what staff are told then
 
 
-def may_be_assemblers(verdict: Verdict) -> bool:
+def may_be_assembled_wrong(verdict: Verdict) -> bool:
     """Whether a failure on a GPU is of a kind that wrong machine code shows as."""
     return bool(verdict.case) and (verdict.status in UNSTEADY or "device_lost" in verdict.evidence)
 
 
-def is_assemblers(interpret: Callable[[], Verdict], call_unoptimised: Callable[[], Verdict]) -> bool:
+def is_assembled_wrong(interpret: Callable[[], Verdict], call_unoptimised: Callable[[], Verdict]) -> bool:
     """Whether a kernel is right on a case by the interpreter, and each time on the GPU without ptxas's optimisations.
 
     As often as a race would be looked for: it may not show in other code at once.

@@ -12,7 +12,7 @@ import reference
 from reference.exercise import Case, Exercise
 from reference.harness import Harness, HarnessCase
 
-from .assembler import ASSEMBLER, is_assemblers, may_be_assemblers
+from .assembler import ASSEMBLED_WRONG, is_assembled_wrong, may_be_assembled_wrong
 from .bounds import judge_bounds
 from .compiles import judge_compiles
 from .explain import EXPLAINED, explain
@@ -101,8 +101,8 @@ class Judging:
         device = "cpu" if on_host else self._machine.torch_device
         with self._machine.shared(on_host=on_host):
             outcome = self._outcome_in_worker(item, exercise, device, on_host=on_host)
-            if device == "cuda" and may_be_assemblers(outcome.verdict):
-                outcome = self._unless_assemblers(item, exercise, outcome)
+            if device == "cuda" and may_be_assembled_wrong(outcome.verdict):
+                outcome = self._unless_assembled_wrong(item, exercise, outcome)
         if device == "cuda" and outcome.verdict.passed:
             outcome = self._seen_on_the_host(item, exercise, outcome)
         return outcome
@@ -121,7 +121,7 @@ class Judging:
                 self._spare.put(exercise.id, worker)
         return replace(outcome, verdict=replace(outcome.verdict, staff=caller.staff))
 
-    def _unless_assemblers(self, item: Item, exercise: Exercise, outcome: Outcome) -> Outcome:
+    def _unless_assembled_wrong(self, item: Item, exercise: Exercise, outcome: Outcome) -> Outcome:
         """The outcome of an item that failed on a GPU, or, where the assembler is to blame, that without its doing."""
         case = Case.parse(outcome.verdict.case)
         tolerance = self.rubric.tolerance_for(case)
@@ -130,12 +130,12 @@ class Judging:
             Caller(self._machine.interpreter, self._target(exercise, "cpu")) as interpreted,
             Caller(self._machine.values, plain) as caller,
         ):
-            if not is_assemblers(
+            if not is_assembled_wrong(
                 lambda: interpreted.observe(case, tolerance).verdict, lambda: caller.observe(case, tolerance).verdict
             ):
                 return outcome
             again = self._outcome_of_calls(item, exercise, caller)
-        staff = {**caller.staff, ASSEMBLER: outcome.verdict.message}
+        staff = {**caller.staff, ASSEMBLED_WRONG: outcome.verdict.message}
         return replace(again, verdict=replace(again.verdict, staff=staff))
 
     def _outcome_of_calls(self, item: Item, exercise: Exercise, caller: Caller) -> Outcome:

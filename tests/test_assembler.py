@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from grader import judging
-from grader.assembler import ASSEMBLER, may_be_assemblers
+from grader.assembler import ASSEMBLED_WRONG, may_be_assembled_wrong
 from grader.grading import Grading
 from grader.judge import REPEATS, Caller
 from grader.loading import open_worker
@@ -61,7 +61,7 @@ def graded(machine, monkeypatch, *, interpreted, unoptimised, optimised="wrong_v
 def test_a_kernel_that_is_right_when_not_optimised_passes_and_staff_are_told(machine, monkeypatch):
     verdict, calls = graded(machine, monkeypatch, interpreted="passed", unoptimised=["passed"])
     assert verdict.passed
-    assert verdict.staff[ASSEMBLER].startswith("wrong_values in True")
+    assert verdict.staff[ASSEMBLED_WRONG].startswith("wrong_values in True")
     assert calls == 1 + REPEATS + verdict.evidence["cases"], "the whole item is judged again"
 
 
@@ -74,7 +74,7 @@ def test_a_kernel_that_is_wrong_otherwise_as_well_fails(machine, monkeypatch, in
     verdict, made = graded(machine, monkeypatch, interpreted=interpreted, unoptimised=unoptimised)
     assert verdict.status is Status.WRONG_VALUES
     assert verdict.message.startswith("wrong_values in True")
-    assert ASSEMBLER not in verdict.staff
+    assert ASSEMBLED_WRONG not in verdict.staff
     assert made == calls
 
 
@@ -82,7 +82,7 @@ def test_another_fault_of_the_item_is_found_without_optimisations(machine, monke
     unoptimised = [*["passed"] * (2 + REPEATS), "not_finite"]
     verdict, _ = graded(machine, monkeypatch, interpreted="passed", unoptimised=unoptimised)
     assert verdict.status is Status.NOT_FINITE
-    assert ASSEMBLER in verdict.staff
+    assert ASSEMBLED_WRONG in verdict.staff
 
 
 def test_a_failure_that_no_machine_code_makes_is_not_tried_again(machine, monkeypatch):
@@ -98,7 +98,7 @@ def test_a_failure_that_no_machine_code_makes_is_not_tried_again(machine, monkey
      (Verdict(Status.CRASHED, case="c", evidence={"device_lost": True}), True)],
 )  # fmt: skip
 def test_wrong_results_and_illegal_accesses_may_be_the_assemblers(verdict, may_be):
-    assert may_be_assemblers(verdict) == may_be
+    assert may_be_assembled_wrong(verdict) == may_be
 
 
 @pytest.mark.parametrize("optimised", [True, False])

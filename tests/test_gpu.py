@@ -16,7 +16,7 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from grader.arena import Arena, find_damage, logical_inputs, read_output
-from grader.assembler import ASSEMBLER
+from grader.assembler import ASSEMBLED_WRONG
 from grader.compare import default_tolerance
 from grader.gpu import GpuMemory, check_health
 from grader.grading import Grading
@@ -141,7 +141,7 @@ def test_what_the_assembler_has_wrong_passes(machine, tmp_path):
     grading.close()
     assert verdict.passed, verdict.message
     on_hopper = torch.cuda.get_device_capability() == (9, 0)
-    assert (ASSEMBLER in verdict.staff) == (on_hopper and triton.knobs.nvidia.ptxas.version.startswith("12.8"))
+    assert (ASSEMBLED_WRONG in verdict.staff) == (on_hopper and triton.knobs.nvidia.ptxas.version.startswith("12.8"))
 
 
 def test_a_changed_input_is_seen(machine, tmp_path):
