@@ -3,17 +3,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 STAMP := $(VENV)/.installed
+# One thread in each process: there are as many processes as cores, and threads of several wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -P -m pytest tests -n auto --dist worksteal
 
 .PHONY: demo test test-all test-slurm check lint schema docs starters clean
 demo: $(STAMP)
 	$(BIN)/python -P -m grader.cli batch examples --roster examples/roster.csv --out out --unsafe
 
 test: $(STAMP)
-	$(BIN)/python -P -m pytest tests -n auto --dist worksteal -m "not slow"
+	$(PYTEST) -m "not slow"
 
 # Twice as long, for before a release: every corpus kernel in every dtype, every mark of an equivalent mutant.
 test-all: $(STAMP)
-	$(BIN)/python -P -m pytest tests -n auto --dist worksteal
+	$(PYTEST)
 
 # Needs root and Slurm's packages (CONTRIBUTING.md); starts a Slurm of its own.
 test-slurm: $(STAMP)

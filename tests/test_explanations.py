@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import grader.explain as explaining
 import reference
 from grader.diagnosis.causes import _has_mask, find_cause
 from grader.diagnosis.observation import Looks
@@ -33,6 +35,7 @@ FAILURES = {
     "strides": ("softmax/column_stride_one.py", "softmax/strided/float32/x:5x33:normal:transposed/1"),
     "cause_not_known": ("gelu/forgot_half.py", "gelu/aligned/float32/x:1024:normal:contiguous/0"),
 }  # fmt: skip
+SUMS_OF_SEVEN = Case.parse("row_sum/ragged/float32/x:3x7:normal:contiguous/2")
 SOFTMAX = "softmax/ragged/float32/x:3x7:normal:contiguous/2"
 
 
@@ -71,6 +74,13 @@ def caller(machine: Machine, source: str) -> Caller:
     return Caller(machine.interpreter, target)
 
 
+def tail_dropped(machine: Machine) -> Caller:
+    """A caller of sums over whole blocks alone."""
+    sources = Submission(FOLDER / "row_sum").sources("tail_dropped.py")
+    target = Target(reference.load("row_sum"), sources, "tail_dropped.py", "row_sum", tf32=True, case_timeout_s=60)
+    return Caller(machine.interpreter, target)
+
+
 def test_two_results_of_one_case_are_a_race(machine):
     source = (FOLDER / "softmax/zero_padding.py").read_text() + (
         "\nonce = softmax\ncalls = []\n\ndef softmax(x):\n    calls.append(1)\n    return once(x) * len(calls)\n"
@@ -86,17 +96,44 @@ def test_two_results_of_one_case_are_a_race(machine):
 
 def test_what_could_not_be_looked_at_is_not_guessed(machine):
     """That a sum ends early may be a loop over whole blocks or over one: only a larger case can tell."""
-    file = FOLDER / "row_sum/tail_dropped.py"
-    case = Case.parse("row_sum/ragged/float32/x:3x7:normal:contiguous/2")
-    rubric = rubric_for("row_sum", file.name).rubric
-    target = Target(reference.load("row_sum"), Submission(file.parent).sources(file.name), file.name, "row_sum",
-                    tf32=True, case_timeout_s=60)  # fmt: skip
-    with Caller(machine.interpreter, target) as calls:
-        seen = calls.observe(case, rubric.tolerance_for(case))
-        able = Looks(lambda other: calls.observe(other, rubric.tolerance_for(other)))
+    tolerance_for = rubric_for("row_sum", "tail_dropped.py").rubric.tolerance_for
+    with tail_dropped(machine) as calls:
+        seen = calls.observe(SUMS_OF_SEVEN, tolerance_for(SUMS_OF_SEVEN))
+        able = Looks(lambda other: calls.observe(other, tolerance_for(other)))
         assert find_cause(seen, able).pitfall == "tail_dropped"
         assert find_cause(seen, Looks(lambda _: None)) is None
-        assert find_cause(seen, Looks(lambda other: calls.observe(other, rubric.tolerance_for(other)), most=1)) is None
+        assert find_cause(seen, Looks(lambda other: calls.observe(other, tolerance_for(other)), most=1)) is None
+
+
+@pytest.mark.parametrize("shape", ["2x40001", "3x32800", "2x65536"])
+@pytest.mark.parametrize("exercise", ["softmax", "row_sum"])
+def test_a_block_of_limited_size_is_told_from_a_loop_over_whole_ones(machine, exercise, shape):
+    """Softmax writes nothing behind it, and where little is missing the rest is right."""
+    case = Case.parse(f"{exercise}/ragged/float16/x:{shape}:normal:contiguous/3")
+    selection = Selection(reproduce=str(case))
+    grading = Grading(rubric_for(exercise, "capped_block.py"), Submission(FOLDER / exercise), machine, selection)
+    verdict = grading.grade(grading.items[0]).verdict
+    grading.close()
+    assert verdict.pitfall == "first_block_only"
+    assert f"the first 32768 of {case.tensors[0].shape[1]} terms" in verdict.hint
+
+
+@pytest.mark.parametrize(("patience_s", "named"), [(8.0, "tail_dropped"), (0.0, "")])
+def test_only_the_submissions_own_time_tries_the_judges_patience(machine, monkeypatch, patience_s, named):
+    """A busy machine may take as long as it likes over the judge's own formulas."""
+    now = [0.0]
+
+    def after_a_minute(seen, looks):
+        now[0] += 60.0
+        return find_cause(seen, looks)
+
+    monkeypatch.setattr(explaining, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(explaining, "find_cause", after_a_minute)
+    monkeypatch.setattr(explaining, "PATIENCE_S", patience_s)
+    tolerance_for = rubric_for("row_sum", "tail_dropped.py").rubric.tolerance_for
+    with tail_dropped(machine) as calls:
+        verdict = calls.judge(SUMS_OF_SEVEN, tolerance_for(SUMS_OF_SEVEN))
+        assert explain(calls, verdict, tolerance_for).pitfall == named
 
 
 def test_a_passed_verdict_is_left_alone(machine):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 
 import torch
 from torch import Tensor
+
+from reference.exercise import Case
 
 from ..expected import expected_outputs
 from .observation import Looks, Observation, WrongOutput
@@ -126,9 +129,20 @@ def truncated(seen: Observation, looks: Looks) -> Hint | None:
         return hint("first_block_only", f"The result is that of the first {of_larger} of {whole} terms of each sum.")
     if larger is not None:
         return None
+    # Of two whole parts as long the second counts as well, unless one block is all there is.
+    doubled = _resized(seen.case, length, 2 * kept)
+    if kept and _kept(looks.at(doubled)) == kept:
+        return hint("first_block_only", f"The result is that of the first {kept} of {length} terms of each sum.")
     return hint(
         "tail_dropped", f"The result is that of the first {kept} of {length} terms of each sum, the whole blocks."
     )
+
+
+def _resized(case: Case, length: int, to: int) -> Case:
+    """The case with every size of one length changed."""
+    return replace(case, tensors=tuple(
+        replace(spec, shape=tuple(to if size == length else size for size in spec.shape)) for spec in case.tensors
+    ))  # fmt: skip
 
 
 def _kept(seen: Observation) -> int | None:
@@ -148,15 +162,18 @@ def _kept(seen: Observation) -> int | None:
             if kept == 0 and fill == 0 and wrong.stored == wrong.values.numel() and wrong.explained_by(values):
                 return kept
             own = ~values.isnan()
-            if values.shape == first.shape:
-                own[..., kept:] = False  # where each element has its own term, those may never have been written
-            if wrong.telling(values, ~values.isnan()) or wrong.telling(values, own):
+            if wrong.telling(values, own):
                 return kept
+            if values.shape == first.shape:  # each element has its own term, and those may never have been written
+                own[..., kept:] = False
+                ends_there = bool(own.any()) and bool(wrong.values[..., kept:].isnan().all())
+                if wrong.telling(values, own) or (ends_there and wrong.agrees_with(values, own)):
+                    return kept
     return None
 
 
 def _ends(length: int) -> Iterator[int]:
     """Where whole blocks of a usual size end, the longest part first."""
-    blocks = [1 << power for power in range(14)]
+    blocks = [1 << power for power in range(17)]
     ends = {length // block * block for block in blocks} | {block for block in blocks if block < length}
     yield from sorted((end for end in ends if end < length), reverse=True)

@@ -83,6 +83,10 @@ class WrongOutput:
         """Whether the output equals an explanation, which differs from what is right."""
         if explanation.shape != self.values.shape or not self._apart(explanation, where).any():
             return False
+        return self.agrees_with(explanation, where)
+
+    def agrees_with(self, explanation: Tensor, where: Tensor | None = None) -> bool:
+        """Whether the output equals an explanation of its shape, which may be nothing but what is right."""
         # What errors are proportional to is known for the right values only: where the explanation is far from those
         # and from 0, much closer to it is close enough.
         apart = torch.minimum((explanation - self.expected.values).abs(), explanation.abs())
