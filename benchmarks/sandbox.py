@@ -29,6 +29,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.environment import environment  # noqa: E402
 from grader.home import Home  # noqa: E402
+from grader.loading import load_message  # noqa: E402
 from grader.rubric import Limits  # noqa: E402
 from grader.sandbox import LEVELS, Sandbox, attempt  # noqa: E402
 from grader.zygote import Zygote  # noqa: E402
@@ -66,8 +67,7 @@ def worker(zygote: Zygote) -> tuple[float, float]:
     def load() -> None:
         started.append(zygote.fork())
         (started[0].folder / "gelu.py").write_text("def gelu(x): return x\n")
-        message = {"kind": "load", "root": str(started[0].folder), "file": "gelu.py", "entry": "gelu"}
-        reply = started[0].request({**message, "environment": {}, "plant": ""}, 20)
+        reply = started[0].request(load_message(started[0], "gelu.py", "gelu"), 20)
         assert isinstance(reply, dict), reply
         assert reply["kind"] == "loaded", reply
 

@@ -24,6 +24,7 @@ from .machine import Machine
 from .policy import check_sources
 from .report.script import debug_script
 from .rubric import Rubric
+from .runner import Worker
 from .search import Outcome, Search
 from .silenced import judge_silenced
 from .spare import WORTH_KEEPING, SpareWorkers
@@ -100,21 +101,18 @@ class Judging:
         on_host = item.check in ("compiles", "fused")
         device = "cpu" if on_host else self._machine.torch_device
         with self._machine.shared(on_host=on_host):
-            outcome = self._outcome_in_worker(item, exercise, device, on_host=on_host)
+            outcome = self._outcome_in_worker(item, exercise, device)
             if device == "cuda" and may_be_assembled_wrong(outcome.verdict):
                 outcome = self._unless_assembled_wrong(item, exercise, outcome)
         if device == "cuda" and outcome.verdict.passed:
             outcome = self._seen_on_the_host(item, exercise, outcome)
         return outcome
 
-    def _outcome_in_worker(self, item: Item, exercise: Exercise, device: str, *, on_host: bool) -> Outcome:
+    def _outcome_in_worker(self, item: Item, exercise: Exercise, device: str) -> Outcome:
         """The outcome of an item in a fresh worker, or in one that waits for it."""
         kept = device in WORTH_KEEPING
-        with Caller(
-            self._machine.interpreter if on_host else self._machine.values,
-            self._target(exercise, device),
-            self._spare.take(exercise.id) if kept else None,
-        ) as caller:
+        spare = self._spare.take(exercise.id) if kept else None
+        with self._caller(self._target(exercise, device), spare) as caller:
             outcome = self._outcome_of_calls(item, exercise, caller)
             # After a failure nobody knows what a worker's memory is like.
             if kept and outcome.verdict.passed and (worker := caller.release()) is not None:
@@ -126,10 +124,7 @@ class Judging:
         case = Case.parse(outcome.verdict.case)
         tolerance = self.rubric.tolerance_for(case)
         plain = replace(self._target(exercise, "cuda"), optimised=False, private_cache=True)
-        with (
-            Caller(self._machine.interpreter, self._target(exercise, "cpu")) as interpreted,
-            Caller(self._machine.values, plain) as caller,
-        ):
+        with self._caller(self._target(exercise, "cpu")) as interpreted, self._caller(plain) as caller:
             if not is_assembled_wrong(
                 lambda: interpreted.observe(case, tolerance).verdict, lambda: caller.observe(case, tolerance).verdict
             ):
@@ -160,7 +155,7 @@ class Judging:
     def _seen_on_the_host(self, item: Item, exercise: Exercise, outcome: Outcome) -> Outcome:
         """The outcome of an item that passed on a GPU, with what only the interpreter sees, by calls of it."""
         cases = self._listed(item, exercise)
-        with Caller(self._machine.interpreter, self._target(exercise, "cpu")) as interpreted:
+        with self._caller(self._target(exercise, "cpu")) as interpreted:
             found = judge_bounds(
                 lambda case: interpreted.judge(case, self.rubric.tolerance_for(case)), cases, self.rubric.cases.budget_s
             )
@@ -209,6 +204,11 @@ class Judging:
     def path(self, item: Item, suffix: str) -> Path:
         """Where an item's attachment goes."""
         return self._attachments / f"{item}.{suffix}"
+
+    def _caller(self, target: Target, worker: Worker | None = None) -> Caller:
+        """What calls a target where it is to run; `worker`, which has its file imported, is used first."""
+        zygote = self._machine.interpreter if target.device == "cpu" else self._machine.values
+        return Caller(zygote, target, worker)
 
     def _target(self, exercise: Exercise, device: str) -> Target:
         return Target(

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from .failures import gone_verdict, load_verdict
 from .runner import Worker, WorkerGone
 from .submission import Sources
 from .verdict import Status, Verdict
 from .zygote import Zygote
+
+
+def load_message(
+    worker: Worker, file: str, entry: str, environment: Mapping[str, str] | None = None, plant: str = ""
+) -> dict[str, Any]:
+    """What has a worker import a file of its folder, in a changed environment, and find the entry point."""
+    return {"kind": "load", "root": str(worker.folder), "file": file, "entry": entry,
+            "environment": dict(environment or {}), "plant": plant}  # fmt: skip
 
 
 def open_worker(
@@ -35,14 +44,7 @@ def open_worker(
     environment = {} if optimised else {"DISABLE_PTXAS_OPT": "1"}  # Triton looks it up whenever it compiles
     if private_cache and zygote.sandbox.level == "L0":  # in a sandbox it is private at any rate
         environment |= dict.fromkeys(("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"), str(worker.folder))
-    message = {
-        "kind": "load",
-        "root": str(worker.folder),
-        "file": sources.main,
-        "entry": entry,
-        "environment": environment,
-        "plant": plant,
-    }
+    message = load_message(worker, sources.main, entry, environment, plant)
     reply = worker.request(message, timeout_s + zygote.worker_start_s)
     if not isinstance(reply, WorkerGone) and reply.get("kind") == "loaded":
         return worker

@@ -17,6 +17,7 @@ from typing import Any
 
 from .errors import InfrastructureError
 from .home import remove_tree
+from .loading import load_message
 from .rubric import Limits
 from .runner import Worker, WorkerGone
 from .sandbox import LEVELS, Level
@@ -139,8 +140,7 @@ def _try(zygote: Zygote, name: str, targets: dict[str, Any]) -> Attempt:
     facts = {**targets, "attempt": name, "other_worker": str(bystander.folder / "gelu.py"), "code": code}
     (worker.folder / "probe.py").write_bytes(SUBMISSION.read_bytes())
     (worker.folder / "targets.py").write_text("".join(f"{key} = {value!r}\n" for key, value in facts.items()))
-    message = {"kind": "load", "root": str(worker.folder), "file": "probe.py", "entry": "attempt"}
-    reply = worker.request({**message, "environment": {}, "plant": ""}, TIMEOUT_S)
+    reply = worker.request(load_message(worker, "probe.py", "attempt"), TIMEOUT_S)
     for each in {worker, bystander}:
         each.close()
     if name == "daemon" and _allowed(reply):

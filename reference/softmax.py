@@ -88,18 +88,7 @@ def edge_cases(check: str) -> Sequence[Inputs]:
     if check == "ragged":
         # A row longer than any tile early: a second kernel for such rows has most of its faults there. None is longer
         # than 65 536: a kernel that holds a row in one block would be right, and compile for half a minute.
-        shapes = (
-            (1, 1),
-            (1, 2),
-            (3, 7),
-            (2, 40_001),
-            (37, 1),
-            (5, 127),
-            (4, 129),
-            (3, 1023),
-            (2, 1025),
-            (1, 20_000),
-        )
+        shapes = ((1, 1), (1, 2), (3, 7), (2, 40_001), (37, 1), (5, 127), (4, 129), (3, 1023), (2, 1025), (1, 20_000))
         return [inputs(TensorSpec("x", shape)) for shape in shapes]
     if check == "strided":
         # The last: more rows than a tile has, tiles that start with −∞, so many terms that 16-bit sums stop growing.

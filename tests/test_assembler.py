@@ -12,20 +12,12 @@ from grader.grading import Grading
 from grader.judge import REPEATS, Caller
 from grader.loading import open_worker
 from grader.machine import Machine
-from grader.rubric import Limits
 from grader.runner import Worker
 from grader.submission import Submission
 from grader.verdict import Status, Verdict
 from tests.corpus import FOLDER, rubric_for
 
 FILE = "right_flat.py"
-
-
-@pytest.fixture(scope="module")
-def machine():
-    started = Machine(Limits(), "cpu")
-    yield started
-    started.close()
 
 
 def graded(machine, monkeypatch, *, interpreted, unoptimised, optimised="wrong_values"):

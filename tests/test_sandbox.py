@@ -17,6 +17,7 @@ from grader.cgroup import Cgroup, CgroupError
 from grader.errors import SelectionError
 from grader.grading import Grading
 from grader.home import Home, remove_tree
+from grader.loading import load_message
 from grader.machine import Machine
 from grader.result import Result
 from grader.rubric import Limits
@@ -59,8 +60,7 @@ class Session:
         self.zygote.limits = LIMITS.model_copy(update=limits)
         worker = self.zygote.fork()
         (worker.folder / "gelu.py").write_text(textwrap.dedent(source) + "\ndef gelu(x): return x\n")
-        message = {"kind": "load", "root": str(worker.folder), "file": "gelu.py", "entry": "gelu"}
-        reply = worker.request({**message, "environment": {}, "plant": ""}, timeout_s)
+        reply = worker.request(load_message(worker, "gelu.py", "gelu"), timeout_s)
         worker.close()
         self.zygote.limits = LIMITS
         return reply, worker.output.decode()

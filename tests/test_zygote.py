@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from grader.loading import load_message
 from grader.rubric import Limits
 from grader.zygote import Zygote
 
@@ -30,8 +31,7 @@ def load(zygote: Zygote, source: str) -> tuple[object, float]:
     begun = time.monotonic()
     worker = zygote.fork()
     (worker.folder / "softmax.py").write_text(source)
-    message = {"kind": "load", "root": str(worker.folder), "file": "softmax.py", "entry": "softmax"}
-    reply = worker.request({**message, "environment": {}, "plant": ""}, 10)
+    reply = worker.request(load_message(worker, "softmax.py", "softmax"), 10)
     worker.close()
     return reply, time.monotonic() - begun
 

@@ -123,19 +123,19 @@ def truncated(seen: Observation, looks: Looks) -> Hint | None:
         return None
     length = seen.case.tensors[0].shape[-1]
     larger = looks.failing(seen)
-    of_larger = None if larger is None else _kept(larger)
-    if larger is not None and of_larger:
-        whole = larger.case.tensors[0].shape[-1]
-        return hint("first_block_only", f"The result is that of the first {of_larger} of {whole} terms of each sum.")
     if larger is not None:
-        return None
+        of_larger = _kept(larger)
+        return _one_block(of_larger, larger.case.tensors[0].shape[-1]) if of_larger else None
     # Of two whole parts as long the second counts as well, unless one block is all there is.
-    doubled = _resized(seen.case, length, 2 * kept)
-    if kept and _kept(looks.at(doubled)) == kept:
-        return hint("first_block_only", f"The result is that of the first {kept} of {length} terms of each sum.")
+    if kept and _kept(looks.at(_resized(seen.case, length, 2 * kept))) == kept:
+        return _one_block(kept, length)
     return hint(
         "tail_dropped", f"The result is that of the first {kept} of {length} terms of each sum, the whole blocks."
     )
+
+
+def _one_block(kept: int, length: int) -> Hint:
+    return hint("first_block_only", f"The result is that of the first {kept} of {length} terms of each sum.")
 
 
 def _resized(case: Case, length: int, to: int) -> Case:
