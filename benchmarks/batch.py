@@ -99,8 +99,10 @@ def timed(words: list[str], log: Path, cores: Sequence[int] = ()) -> tuple[float
 def rate(work: Path, arguments: argparse.Namespace) -> dict[str, object]:
     """Submissions a minute for each number of slots, the time of a second run, the coordinator's memory.
 
-    A slot has the same share of the cores each time: one slot of two that had both would be no serial rate.
+    A slot has the same share of the cores each time: one slot of two that had both would be no serial rate. Before
+    that one submission is graded unmeasured, as a machine's first reads PyTorch from its disk.
     """
+    timed([*command(work, "unmeasured", arguments, 1), "--only", "s000"], work / "log")
     runs = []
     cores = sorted(os.sched_getaffinity(0))
     for jobs in arguments.jobs:
@@ -127,8 +129,27 @@ def rate(work: Path, arguments: argparse.Namespace) -> dict[str, object]:
         linear = run["per_minute"] / runs[0]["per_minute"] / (run["slots"] / runs[0]["slots"])
         run["of_linear"] = round(linear, 3)
         print(f"{run['slots']} slots: {linear:.2f} of {run['slots'] / runs[0]['slots']:g} × the rate of the first")
-    books = {(work / f"out-{jobs}/gradebook.csv").read_text() for jobs in arguments.jobs}
-    return {"runs": runs, "equal_books": len(books) == 1}
+    grades = [graded(work / f"out-{jobs}/results") for jobs in arguments.jobs]
+    facts = {
+        "equal_statuses": all({item: status for item, (status, _) in one.items()}
+                              == {item: status for item, (status, _) in grades[0].items()} for one in grades),
+        "equal_points_but_for_speed": all(points == grades[0][item][1] for one in grades
+                                          for item, (_, points) in one.items() if "speed" not in item),
+        "points_for_speed_apart": max((abs(points - grades[0][item][1]) for one in grades
+                                       for item, (_, points) in one.items() if "speed" in item), default=0.0),
+    }  # fmt: skip
+    print(facts)
+    return {"runs": runs, **facts}
+
+
+def graded(results: Path) -> dict[tuple[str, ...], tuple[str, float]]:
+    """Status and points of each item: submission, exercise, check, dtype and benchmark."""
+    return {
+        (file.stem, exercise, item["check"], item["dtype"], item["benchmark"]): (item["status"], item["points"])
+        for file in sorted(results.glob("*.json"))
+        for exercise, of_exercise in json.loads(file.read_text("utf-8"))["exercises"].items()
+        for item in of_exercise["items"]
+    }
 
 
 def kills(work: Path, arguments: argparse.Namespace) -> dict[str, object]:

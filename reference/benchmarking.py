@@ -18,8 +18,9 @@ from itertools import combinations
 
 from .harness import HARNESS_CHECKS, Call, Figure, Harness, HarnessCase, Kernel
 
-# Milliseconds, so that the microseconds that a launch or a wait takes are well within what is allowed.
-SHORTEST_US, LONGEST_US = 8_000.0, 30_000.0
+# So long that what the host adds is well within the 5 % allowed: where the judge is told of each call and NVTX range,
+# one trial measured with its range took up to 1.05 ms more on an H200.
+SHORTEST_US, LONGEST_US = 40_000.0, 120_000.0
 # What compiling a kernel for the first time takes the host.
 COMPILING_US = (150_000.0, 300_000.0)
 # The mean and what could be mistaken for it are kept this much away from each other.

@@ -207,6 +207,29 @@ def test_a_step_that_there_is_not_costs_the_submission_only(machine, tmp_path, b
     assert says in verdict.message
 
 
+def test_a_profiler_that_an_exception_left_running_is_not_there_in_the_next_case(machine, tmp_path):
+    source = """
+        running = False
+
+        def benchmark(run, num_warmups=1, num_trials=3):
+            for _ in range(num_warmups + num_trials):
+                run()
+            return 0.0
+
+        def profile(run, num_warmups=1):
+            global running
+            if running:
+                raise RuntimeError("a profiler runs already")
+            running = True
+            for _ in range(num_warmups + 1):
+                run()
+            running = False
+            return []
+        """
+    (verdict,) = judge(machine, tmp_path, source, ["raises"])
+    assert verdict.passed, verdict.message
+
+
 def test_a_harness_that_does_not_end_is_timed_out(machine, tmp_path):
     source = """
         import torch
