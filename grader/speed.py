@@ -20,7 +20,7 @@ from .items import Rounds
 from .judge import Caller, Target
 from .peers import Peers
 from .players import NVTX_DOMAIN, STUDENT, baseline_sources, range_name
-from .reply import MalformedReplyError, parse_error, parse_reply
+from .reply import CallReply, MalformedReplyError, parse_error, parse_reply
 from .runner import Worker, WorkerGone
 from .timing import MOST_CALLS, REPLY_TIMEOUT_S, BusyError, Duel, Player, Pool, TimingError
 from .verdict import Status, Verdict
@@ -38,13 +38,38 @@ LATE_FACTOR = 1.25
 LATE_FIXED_S = 0.001
 # A share of rounds this large that were late, or found the device busy, is no accident.
 ODD_SHARE = 0.1
-# Recording a round takes 0.2 to 0.4 ms on an H200's host, mostly for the first operator.
+# Recording a round takes 0.2 to 0.4 ms on an H200's host for the first operator, then up to 40 µs for each operator and
+# launch, while the device waits where its work takes less. More than a few notes a call are no reason for more time.
 RECORDED_FACTOR = 1.25
 RECORDED_FIXED_S = 0.001
+RECORDED_NOTE_S = 60e-6
+MOST_NOTES = 8
 REFILL_FACTOR = 1.25
 REFILL_FIXED_S = 0.001
 # Not worth timing: this many times slower than what earns the first point.
 HOPELESS_FACTOR = 4.0
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Rounds whose operators and launches were noted: the seconds of a call, and how many notes one makes."""
+
+    seconds: float
+    notes: float
+
+    @classmethod
+    def of(cls, player: Player, last: CallReply) -> Recording:
+        """What a player's recorded rounds took, with what was noted in the last."""
+        notes = last.record.launch_count + sum(operator.calls for operator in last.operators)
+        return cls(statistics.median(player.seconds), notes / player.calls)
+
+    def is_slow(self, player: Player) -> bool:
+        """Whether a call took longer than in the player's other rounds."""
+        return self.seconds > RECORDED_FACTOR * statistics.median(player.seconds) + RECORDED_FIXED_S / player.calls
+
+    def explains_itself(self) -> bool:
+        """Whether taking the notes may have taken all the time."""
+        return self.seconds <= RECORDED_NOTE_S * min(self.notes, MOST_NOTES)
 
 
 @dataclass(frozen=True)
@@ -120,15 +145,14 @@ def baseline_target(target: Target, name: str) -> Target:
 
 def _duel(exercise: Exercise, run: SpeedRun, device: Device, peers: Peers, pool: Pool, baseline: Player,
           submission: Player, seed: int, rounds: Rounds) -> Verdict:  # fmt: skip
-    duel = Duel(
-        baseline,
-        submission,
-        pool,
-        lambda reply, output, inputs: _complaint(exercise, run, reply if submission.recorded else None, output, inputs),
-        device.is_idle,
-        device.is_throttled,
-        seed,
-    )
+    recorded: list[CallReply] = []
+
+    def judge_round(reply: dict[str, Any], output: torch.Tensor, kept: list[torch.Tensor]) -> Verdict | None:
+        if submission.recorded:
+            recorded.append(parse_reply(reply))
+        return _complaint(exercise, run, recorded[-1] if submission.recorded else None, output, kept)
+
+    duel = Duel(baseline, submission, pool, judge_round, device.is_idle, device.is_throttled, seed)
     if (hopeless := _hopeless(run, duel)) is not None:
         return hopeless
     for player in (baseline, submission):
@@ -142,7 +166,7 @@ def _duel(exercise: Exercise, run: SpeedRun, device: Device, peers: Peers, pool:
         if duel.complaint is not None:
             return duel.complaint
     submission.recorded = False
-    recorded_s = statistics.median(submission.seconds)
+    recording = Recording.of(submission, recorded[-1])
     pilot = statistics.speedup(baseline.seconds, submission.seconds)
     needed = statistics.rounds_needed(
         pilot, PILOT_ROUNDS, (run.floor, run.target), LEAST_ROUNDS, MOST_ROUNDS, WANTED_HALF_WIDTH
@@ -154,7 +178,7 @@ def _duel(exercise: Exercise, run: SpeedRun, device: Device, peers: Peers, pool:
     if duel.complaint is not None:
         return duel.complaint
     states = [before, device.state()]
-    return _verdict(exercise, run, device, duel, recorded_s, states, peers.times_us(run.case))
+    return _verdict(exercise, run, device, duel, recording, states, peers.times_us(run.case))
 
 
 def _hopeless(run: SpeedRun, duel: Duel) -> Verdict | None:
@@ -170,10 +194,10 @@ def _hopeless(run: SpeedRun, duel: Duel) -> Verdict | None:
     )
 
 
-def _complaint(exercise: Exercise, run: SpeedRun, reply: dict[str, Any] | None, output: torch.Tensor,
+def _complaint(exercise: Exercise, run: SpeedRun, recorded: CallReply | None, output: torch.Tensor,
                kept: list[torch.Tensor]) -> Verdict | None:  # fmt: skip
     """What is wrong with a timed round: who did the work, where that was recorded, or the values of one output."""
-    if reply is not None and (work := fallback.work_left_to_torch(run.case, parse_reply(reply))) is not None:
+    if recorded is not None and (work := fallback.work_left_to_torch(run.case, recorded)) is not None:
         return Verdict(Status.FALLBACK, f"while it was timed: {work} — {run.case.describe()}",
                        fallback.HINT)  # fmt: skip
     inputs = [value.to(torch.float64) for value in kept]
@@ -189,7 +213,7 @@ def _complaint(exercise: Exercise, run: SpeedRun, reply: dict[str, Any] | None, 
     )
 
 
-def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, recorded_s: float,
+def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, recording: Recording,
              states: list[dict[str, Any]], peers_us: dict[str, float | str]) -> Verdict:  # fmt: skip
     measured = statistics.speedup(duel.baseline.seconds, duel.submission.seconds)
     credit, borderline = statistics.credit(measured, run.floor, run.target)
@@ -213,26 +237,30 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, reco
         "rounds": len(duel.submission.seconds), "repeated_rounds": duel.repeated,
         "rounds_us": [round(s * 1e6, 3) for s in duel.submission.seconds],
         "baseline_rounds_us": [round(s * 1e6, 3) for s in duel.baseline.seconds],
-        "recorded_us": recorded_s * 1e6, "fetch_us": fetch_us, "baseline_fetch_us": usual_fetch_us, "device": states,
+        "recorded_us": recording.seconds * 1e6, "notes_a_call": recording.notes,
+        "fetch_us": fetch_us, "baseline_fetch_us": usual_fetch_us, "device": states,
     }  # fmt: skip
     seen = _summary(evidence)
     if time_us < IMPOSSIBLE_SHARE * least_us:
         return Verdict(Status.FORBIDDEN, f"{seen}: faster than this GPU can move the data ({least_us:.1f} µs) — "
                        f"{run.case.describe()}", "The call must do its work before it returns.",
                        evidence=evidence)  # fmt: skip
-    if (trick := _trick(duel, recorded_s)) is not None:
+    if (trick := _trick(duel, recording)) is not None:
         return Verdict(Status.FORBIDDEN, f"{seen}: but {trick} — {run.case.describe()}",
                        "The call must do its work before it returns.", evidence=evidence)  # fmt: skip
     if credit <= 0:
         return Verdict(Status.TOO_SLOW, f"{seen} — {run.case.describe()}", _advice(evidence), evidence=evidence)
-    return Verdict(Status.PASSED, seen, evidence=evidence, staff=_suspicions(duel, time_us, least_us))
+    return Verdict(Status.PASSED, seen, evidence=evidence, staff=_suspicions(duel, recording, time_us, least_us))
 
 
-def _suspicions(duel: Duel, time_us: float, least_us: float) -> dict[str, Any]:
+def _suspicions(duel: Duel, recording: Recording, time_us: float, least_us: float) -> dict[str, Any]:
     """What proves nothing, since clocks and data sheets are a little off, but is worth a look."""
     facts: dict[str, Any] = {}
     if time_us < least_us:
         facts["under_the_limit"] = {"time_us": time_us, "least_us": least_us}
+    if recording.is_slow(duel.submission):
+        facts["slower_while_recorded"] = {"recorded_us": recording.seconds * 1e6, "time_us": time_us,
+                                          "operators_and_launches": recording.notes}  # fmt: skip
     if late := _late_rounds(duel):
         facts["late_rounds"] = late
     if duel.submission.busy_rounds:
@@ -263,12 +291,12 @@ def _summary(evidence: dict[str, Any]) -> str:
     )
 
 
-def _trick(duel: Duel, recorded_s: float) -> str | None:
+def _trick(duel: Duel, recording: Recording) -> str | None:
     """What shows that work was done outside the clock, or otherwise than it was recorded, or None."""
     baseline, submission = duel.baseline, duel.submission
-    time_s = statistics.median(submission.seconds)
-    if recorded_s > RECORDED_FACTOR * time_s + RECORDED_FIXED_S / submission.calls:
-        return f"a call took {recorded_s * 1e6:.0f} µs while its operators were recorded, {time_s * 1e6:.0f} otherwise"
+    if recording.is_slow(submission) and not recording.explains_itself():
+        return (f"a call took {recording.seconds * 1e6:.0f} µs while its operators were recorded, "
+                f"{statistics.median(submission.seconds) * 1e6:.0f} otherwise")  # fmt: skip
     tolerated = max(1, int(ODD_SHARE * len(submission.seconds)))
     if (late := _late_rounds(duel)) > tolerated:
         usual_fetch_s = statistics.median(baseline.fetch_seconds)

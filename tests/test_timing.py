@@ -10,6 +10,7 @@ import pytest
 
 import reference
 from grader import speed, timing
+from grader.reply import parse_reply
 from reference.exercise import Case, TensorSpec
 
 CASE = Case("gelu", "speed", "bfloat16", (TensorSpec("x", (4096, 4096)),))
@@ -192,27 +193,54 @@ def test_one_output_of_each_round_is_judged_and_the_first_complaint_stays(clock)
 
 
 @pytest.mark.parametrize(
-    ("time_us", "fetches", "busy", "facts"),
+    ("time_us", "fetches", "busy", "recorded_us", "facts"),
     [
-        (70.0, [1e-3] * 3, 0, set()),
-        (62.0, [1e-3] * 3, 0, {"under_the_limit"}),
-        (70.0, [1e-3, 9e-3, 1e-3], 0, {"late_rounds"}),
-        (70.0, [1e-3] * 3, 1, {"busy_rounds"}),
+        (70.0, [1e-3] * 3, 0, 75.0, set()),
+        (62.0, [1e-3] * 3, 0, 75.0, {"under_the_limit"}),
+        (70.0, [1e-3, 9e-3, 1e-3], 0, 75.0, {"late_rounds"}),
+        (70.0, [1e-3] * 3, 1, 75.0, {"busy_rounds"}),
+        (70.0, [1e-3] * 3, 0, 170.0, {"slower_while_recorded"}),
     ],
 )
-def test_what_proves_nothing_about_a_timing_is_kept_for_staff(time_us, fetches, busy, facts):
+def test_what_proves_nothing_about_a_timing_is_kept_for_staff(time_us, fetches, busy, recorded_us, facts):
     baseline = SimpleNamespace(fetch_seconds=[1e-3] * 3, busy_rounds=0)
-    submission = SimpleNamespace(fetch_seconds=fetches, busy_rounds=busy, calls=10, seconds=fetches)
-    found = speed._suspicions(SimpleNamespace(baseline=baseline, submission=submission), time_us, least_us=64.0)
-    assert set(found) == facts
+    submission = SimpleNamespace(fetch_seconds=fetches, busy_rounds=busy, calls=120, seconds=[time_us * 1e-6] * 3)
+    duel = SimpleNamespace(baseline=baseline, submission=submission)
+    assert set(speed._suspicions(duel, speed.Recording(recorded_us * 1e-6, 4.0), time_us, least_us=64.0)) == facts
 
 
-@pytest.mark.parametrize(("recorded_us", "told"), [(75.0, False), (90.0, False), (250.0, True)])
-def test_a_submission_that_is_slower_while_it_is_recorded_gets_no_points_for_the_other_rounds(recorded_us, told):
+@pytest.mark.parametrize(
+    ("recorded_us", "notes", "told"),
+    [
+        (75.0, 2.0, False),
+        (90.0, 0.0, False),
+        (110.0, 0.0, True),
+        (174.0, 4.0, False),  # three operators and a launch, as a slow host took for them
+        (250.0, 4.0, True),
+        (470.0, 500.0, False),
+        (500.0, 500.0, True),  # so many operators are called for the sake of the notes
+    ],
+)
+def test_a_submission_that_is_slower_while_it_is_recorded_gets_no_points_unless_the_notes_took_the_time(
+    recorded_us, notes, told
+):
     baseline = SimpleNamespace(fetch_seconds=[1e-3] * 12, busy_rounds=0, refill_seconds=[1e-3] * 12)
     submission = SimpleNamespace(
         fetch_seconds=[1e-3] * 12, busy_rounds=0, refill_seconds=[1e-3] * 12, seconds=[70e-6] * 12, calls=120
     )
-    trick = speed._trick(SimpleNamespace(baseline=baseline, submission=submission), recorded_us * 1e-6)
+    duel = SimpleNamespace(baseline=baseline, submission=submission)
+    trick = speed._trick(duel, speed.Recording(recorded_us * 1e-6, notes))
     assert (trick is not None) == told
-    assert trick is None or "250 µs while its operators were recorded, 70 otherwise" in trick
+    assert trick is None or f"{recorded_us:.0f} µs while its operators were recorded, 70 otherwise" in trick
+
+
+def test_notes_of_a_round_are_counted_by_the_call():
+    reply = parse_reply({
+        "outputs": [], "allocated_bytes": 0, "largest_allocated": [], "threads": 1,
+        "record": {"launches": [], "launch_count": 120, "bytes_loaded": 0, "bytes_stored": 0, "faults": [],
+                   "warnings": [], "unsupported": None},
+        "operators": [{"name": "view", "calls": 240, "elements": 4, "bytes_touched": 8},
+                      {"name": "empty", "calls": 120, "elements": 4, "bytes_touched": 8}],
+    })  # fmt: skip
+    player = SimpleNamespace(seconds=[80e-6, 90e-6, 85e-6], calls=120)
+    assert speed.Recording.of(player, reply) == speed.Recording(85e-6, 4.0)
