@@ -230,6 +230,8 @@ class Judging:
 
         assert item.benchmark is not None
         case = timed_case(item)
+        peers = machine.peers(self.timed_cases())
+        peers.wait()  # here, as nobody else could use the GPU while it compiles
         with machine.alone():
             device = machine.device
             thresholds = item.benchmark.thresholds(device.name)
@@ -237,7 +239,6 @@ class Judging:
                 case, item.benchmark.baseline, thresholds.floor, thresholds.target, self.rubric.tolerance_for(case)
             )
             target = self._target(exercise, "cuda")
-            peers = machine.peers(self.timed_cases())
             verdict = judge_speed(machine.gpu, machine.baseline, target, run, device, peers, self.seed, rounds)
         if "nvtx_range" in verdict.evidence:
             verdict.evidence["profile"] = self._profile_command(item, verdict.evidence["nvtx_range"])

@@ -87,9 +87,8 @@ def judge_speed(zygote: Zygote, baselines: Zygote, target: Target, run: SpeedRun
                 seed: int, rounds: Rounds) -> Verdict:  # fmt: skip
     """Time the submission against the baseline, whose worker comes from `baselines`.
 
-    The verdict's evidence has `credit` and every number behind it.
+    The verdict's evidence has `credit` and every number behind it. The GPU is held by the caller, and `peers` is ready.
     """
-    peers.wait()
     with ExitStack() as stack, ExitStack() as submitted:
         # The baseline and the memory first: nothing that the submission does when it is loaded can be in their way.
         baseline = _player(stack, baselines, baseline_target(target, run.baseline), run.case, run.baseline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,14 @@ import pytest
 
 import reference
 from grader import speed, timing
+from grader.items import items_of
+from grader.judging import Judging, Selection
 from grader.reply import parse_reply
+from grader.rubric import load_rubric
+from grader.submission import Submission
+from grader.verdict import Status, Verdict
 from reference.exercise import Case, TensorSpec
+from tests.corpus import ROOT
 
 CASE = Case("gelu", "speed", "bfloat16", (TensorSpec("x", (4096, 4096)),))
 START_UP_S = 0.0007
@@ -244,3 +251,23 @@ def test_notes_of_a_round_are_counted_by_the_call():
     })  # fmt: skip
     player = SimpleNamespace(seconds=[80e-6, 90e-6, 85e-6], calls=120)
     assert speed.Recording.of(player, reply) == speed.Recording(85e-6, 4.0)
+
+
+def test_nobody_is_kept_off_the_gpu_while_the_baselines_compile(monkeypatch):
+    happened = []
+
+    @contextmanager
+    def alone():
+        happened.append("held")
+        yield
+
+    machine = SimpleNamespace(
+        has_gpu=True, gpu=object(), baseline=object(), device=SimpleNamespace(name="a GPU"), alone=alone,
+        peers=lambda cases: SimpleNamespace(wait=lambda: happened.append("compiled")),
+    )  # fmt: skip
+    monkeypatch.setattr(speed, "judge_speed", lambda *_: happened.append("timed") or Verdict(Status.PASSED))
+    rubric = load_rubric(ROOT / "rubric.yaml").rubric
+    (item, *_) = (item for item in items_of(rubric, ["gelu"]) if item.check == "speed")
+    judging = Judging(rubric, Submission(ROOT / "reference/solutions"), machine, [item], 0, None, Selection())
+    assert judging._speed(item, reference.load("gelu"), lambda *_: None).passed
+    assert happened == ["compiled", "held", "timed"]
