@@ -260,21 +260,21 @@ def _suspicions(duel: Duel, recording: Recording, time_us: float, least_us: floa
     if recording.is_slow(duel.submission):
         facts["slower_while_recorded"] = {"recorded_us": recording.seconds * 1e6, "time_us": time_us,
                                           "operators_and_launches": recording.notes}  # fmt: skip
-    if late := _late_rounds(duel):
+    if late := _late_rounds(duel, duel.submission):
         facts["late_rounds"] = late
     if duel.submission.busy_rounds:
         facts["busy_rounds"] = duel.submission.busy_rounds
     return facts
 
 
-def _fetch_limit_s(duel: Duel) -> float:
-    """How long reading one output may take."""
-    return LATE_FACTOR * statistics.median(duel.baseline.fetch_seconds) + LATE_FIXED_S / duel.submission.calls
+def _fetch_limit_s(duel: Duel, player: Player) -> float:
+    """How long reading one output of a player may take."""
+    return LATE_FACTOR * statistics.median(duel.baseline.fetch_seconds) + LATE_FIXED_S / player.calls
 
 
-def _late_rounds(duel: Duel) -> int:
-    limit_s = _fetch_limit_s(duel)
-    return sum(seconds > limit_s for seconds in duel.submission.fetch_seconds)
+def _late_rounds(duel: Duel, player: Player) -> int:
+    limit_s = _fetch_limit_s(duel, player)
+    return sum(seconds > limit_s for seconds in player.fetch_seconds)
 
 
 def _summary(evidence: dict[str, Any]) -> str:
@@ -297,12 +297,13 @@ def _trick(duel: Duel, recording: Recording) -> str | None:
         return (f"a call took {recording.seconds * 1e6:.0f} µs while its operators were recorded, "
                 f"{statistics.median(submission.seconds) * 1e6:.0f} otherwise")  # fmt: skip
     tolerated = max(1, int(ODD_SHARE * len(submission.seconds)))
-    if (late := _late_rounds(duel)) > tolerated:
-        usual_fetch_s = statistics.median(baseline.fetch_seconds)
+    # What happens to the baseline as often is the host's doing.
+    if (late := _late_rounds(duel, submission)) > tolerated + _late_rounds(duel, baseline):
+        usual_us = 1e6 * statistics.median(baseline.fetch_seconds)
+        most_us = 1e6 * _fetch_limit_s(duel, submission)
         return (
-            f"in {late} of {len(submission.fetch_seconds)} rounds each result took over "
-            f"{_fetch_limit_s(duel) * 1e6:.0f} µs to read, those of the baseline {usual_fetch_s * 1e6:.0f}: "
-            "work was put off"
+            f"in {late} of {len(submission.fetch_seconds)} rounds each result took over {most_us:.0f} µs to read, those of "
+            f"the baseline {usual_us:.0f}: work was put off"
         )
     if submission.busy_rounds > tolerated + baseline.busy_rounds:
         return f"in {submission.busy_rounds} rounds the device worked while the submission stood still"
