@@ -302,8 +302,8 @@ def _trick(duel: Duel, recording: Recording) -> str | None:
         usual_us = 1e6 * statistics.median(baseline.fetch_seconds)
         most_us = 1e6 * _fetch_limit_s(duel, submission)
         return (
-            f"in {late} of {len(submission.fetch_seconds)} rounds each result took over {most_us:.0f} µs to read, those of "
-            f"the baseline {usual_us:.0f}: work was put off"
+            f"in {late} of {len(submission.fetch_seconds)} rounds each result took over {most_us:.0f} µs to read, the "
+            f"baseline's {usual_us:.0f}: work was put off"
         )
     if submission.busy_rounds > tolerated + baseline.busy_rounds:
         return f"in {submission.busy_rounds} rounds the device worked while the submission stood still"
