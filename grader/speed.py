@@ -10,7 +10,7 @@ import torch
 
 from reference.exercise import DTYPES, Case, Exercise
 
-from . import fallback, hardware, statistics
+from . import fallback, hardware, statistics, tricks
 from .compare import Tolerance, compare
 from .device import Device
 from .errors import InfrastructureError
@@ -32,44 +32,8 @@ MOST_ROUNDS = 60
 WANTED_HALF_WIDTH = 0.003
 # Below this share of the least possible time no kernel can be: the data sheet's clock may be a little low.
 IMPOSSIBLE_SHARE = 0.9
-# Reading the outputs takes as long for the submission as for the baseline. What goes beyond is work that was put off;
-# all of a round's work would be 9 ms.
-LATE_FACTOR = 1.25
-LATE_FIXED_S = 0.001
-# A share of rounds this large that were late, or found the device busy, is no accident.
-ODD_SHARE = 0.1
-# Recording a round takes 0.2 to 0.4 ms on an H200's host for the first operator, then up to 40 µs for each operator and
-# launch, while the device waits where its work takes less. More than a few notes a call are no reason for more time.
-RECORDED_FACTOR = 1.25
-RECORDED_FIXED_S = 0.001
-RECORDED_NOTE_S = 60e-6
-MOST_NOTES = 8
-REFILL_FACTOR = 1.25
-REFILL_FIXED_S = 0.001
 # Not worth timing: this many times slower than what earns the first point.
 HOPELESS_FACTOR = 4.0
-
-
-@dataclass(frozen=True)
-class Recording:
-    """Rounds whose operators and launches were noted: the seconds of a call, and how many notes one makes."""
-
-    seconds: float
-    notes: float
-
-    @classmethod
-    def of(cls, player: Player, last: CallReply) -> Recording:
-        """What a player's recorded rounds took, with what was noted in the last."""
-        notes = last.record.launch_count + sum(operator.calls for operator in last.operators)
-        return cls(statistics.median(player.seconds), notes / player.calls)
-
-    def is_slow(self, player: Player) -> bool:
-        """Whether a call took longer than in the player's other rounds."""
-        return self.seconds > RECORDED_FACTOR * statistics.median(player.seconds) + RECORDED_FIXED_S / player.calls
-
-    def explains_itself(self) -> bool:
-        """Whether taking the notes may have taken all the time."""
-        return self.seconds <= RECORDED_NOTE_S * min(self.notes, MOST_NOTES)
 
 
 @dataclass(frozen=True)
@@ -165,7 +129,7 @@ def _duel(exercise: Exercise, run: SpeedRun, device: Device, peers: Peers, pool:
         if duel.complaint is not None:
             return duel.complaint
     submission.recorded = False
-    recording = Recording.of(submission, recorded[-1])
+    recording = tricks.Recording.of(submission, recorded[-1])
     pilot = statistics.speedup(baseline.seconds, submission.seconds)
     needed = statistics.rounds_needed(
         pilot, PILOT_ROUNDS, (run.floor, run.target), LEAST_ROUNDS, MOST_ROUNDS, WANTED_HALF_WIDTH
@@ -212,7 +176,7 @@ def _complaint(exercise: Exercise, run: SpeedRun, recorded: CallReply | None, ou
     )
 
 
-def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, recording: Recording,
+def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, recording: tricks.Recording,
              states: list[dict[str, Any]], peers_us: dict[str, float | str]) -> Verdict:  # fmt: skip
     measured = statistics.speedup(duel.baseline.seconds, duel.submission.seconds)
     credit, borderline = statistics.credit(measured, run.floor, run.target)
@@ -244,37 +208,12 @@ def _verdict(exercise: Exercise, run: SpeedRun, device: Device, duel: Duel, reco
         return Verdict(Status.FORBIDDEN, f"{seen}: faster than this GPU can move the data ({least_us:.1f} µs) — "
                        f"{run.case.describe()}", "The call must do its work before it returns.",
                        evidence=evidence)  # fmt: skip
-    if (trick := _trick(duel, recording)) is not None:
+    if (trick := tricks.trick(duel, recording)) is not None:
         return Verdict(Status.FORBIDDEN, f"{seen}: but {trick} — {run.case.describe()}",
                        "The call must do its work before it returns.", evidence=evidence)  # fmt: skip
     if credit <= 0:
         return Verdict(Status.TOO_SLOW, f"{seen} — {run.case.describe()}", _advice(evidence), evidence=evidence)
-    return Verdict(Status.PASSED, seen, evidence=evidence, staff=_suspicions(duel, recording, time_us, least_us))
-
-
-def _suspicions(duel: Duel, recording: Recording, time_us: float, least_us: float) -> dict[str, Any]:
-    """What proves nothing, since clocks and data sheets are a little off, but is worth a look."""
-    facts: dict[str, Any] = {}
-    if time_us < least_us:
-        facts["under_the_limit"] = {"time_us": time_us, "least_us": least_us}
-    if recording.is_slow(duel.submission):
-        facts["slower_while_recorded"] = {"recorded_us": recording.seconds * 1e6, "time_us": time_us,
-                                          "operators_and_launches": recording.notes}  # fmt: skip
-    if late := _late_rounds(duel, duel.submission):
-        facts["late_rounds"] = late
-    if duel.submission.busy_rounds:
-        facts["busy_rounds"] = duel.submission.busy_rounds
-    return facts
-
-
-def _fetch_limit_s(duel: Duel, player: Player) -> float:
-    """How long reading one output of a player may take."""
-    return LATE_FACTOR * statistics.median(duel.baseline.fetch_seconds) + LATE_FIXED_S / player.calls
-
-
-def _late_rounds(duel: Duel, player: Player) -> int:
-    limit_s = _fetch_limit_s(duel, player)
-    return sum(seconds > limit_s for seconds in player.fetch_seconds)
+    return Verdict(Status.PASSED, seen, evidence=evidence, staff=tricks.suspicions(duel, recording, time_us, least_us))
 
 
 def _summary(evidence: dict[str, Any]) -> str:
@@ -288,29 +227,6 @@ def _summary(evidence: dict[str, Any]) -> str:
         f"{evidence['high']:.2f}; points from {evidence['floor']:g} ×, all from {evidence['target']:g} ×), {rate}, "
         f"{evidence['percent_of_limit']:.0f} % of this GPU's limit; {beside}"
     )
-
-
-def _trick(duel: Duel, recording: Recording) -> str | None:
-    """What shows that work was done outside the clock, or otherwise than it was recorded, or None."""
-    baseline, submission = duel.baseline, duel.submission
-    if recording.is_slow(submission) and not recording.explains_itself():
-        return (f"a call took {recording.seconds * 1e6:.0f} µs while its operators were recorded, "
-                f"{statistics.median(submission.seconds) * 1e6:.0f} otherwise")  # fmt: skip
-    tolerated = max(1, int(ODD_SHARE * len(submission.seconds)))
-    # What happens to the baseline as often is the host's doing.
-    if (late := _late_rounds(duel, submission)) > tolerated + _late_rounds(duel, baseline):
-        usual_us = 1e6 * statistics.median(baseline.fetch_seconds)
-        most_us = 1e6 * _fetch_limit_s(duel, submission)
-        return (
-            f"in {late} of {len(submission.fetch_seconds)} rounds each result took over {most_us:.0f} µs to read, the "
-            f"baseline's {usual_us:.0f}: work was put off"
-        )
-    if submission.busy_rounds > tolerated + baseline.busy_rounds:
-        return f"in {submission.busy_rounds} rounds the device worked while the submission stood still"
-    refill_s, usual_refill_s = (statistics.median(p.refill_seconds) for p in (submission, baseline))
-    if refill_s > REFILL_FACTOR * usual_refill_s + REFILL_FIXED_S / submission.calls:
-        return f"the device worked while its inputs were made ({refill_s * 1e6:.0f} µs for {usual_refill_s * 1e6:.0f})"
-    return None
 
 
 def _advice(evidence: dict[str, Any]) -> str:
