@@ -129,23 +129,23 @@ def rate(work: Path, arguments: argparse.Namespace) -> dict[str, object]:
         linear = run["per_minute"] / runs[0]["per_minute"] / (run["slots"] / runs[0]["slots"])
         run["of_linear"] = round(linear, 3)
         print(f"{run['slots']} slots: {linear:.2f} of {run['slots'] / runs[0]['slots']:g} × the rate of the first")
-    grades = [graded(work / f"out-{jobs}/results") for jobs in arguments.jobs]
+    first, *others = [graded(work / f"out-{jobs}/results") for jobs in arguments.jobs]
+    pairs = [(item, first[item], other[item]) for other in others for item in first]
     facts = {
-        "equal_statuses": all({item: status for item, (status, _) in one.items()}
-                              == {item: status for item, (status, _) in grades[0].items()} for one in grades),
-        "equal_points_but_for_speed": all(points == grades[0][item][1] for one in grades
-                                          for item, (_, points) in one.items() if "speed" not in item),
-        "points_for_speed_apart": max((abs(points - grades[0][item][1]) for one in grades
-                                       for item, (_, points) in one.items() if "speed" in item), default=0.0),
+        "equal_statuses": all(one["status"] == other["status"] for _, one, other in pairs),
+        "equal_points_but_for_speed": all(one["points"] == other["points"] for item, one, other in pairs
+                                          if "speed" not in item),
+        "points_for_speed_apart": max((abs(one["points"] - other["points"]) for item, one, other in pairs
+                                       if "speed" in item), default=0.0),
     }  # fmt: skip
     print(facts)
     return {"runs": runs, **facts}
 
 
-def graded(results: Path) -> dict[tuple[str, ...], tuple[str, float]]:
-    """Status and points of each item: submission, exercise, check, dtype and benchmark."""
+def graded(results: Path) -> dict[tuple[str, ...], dict[str, object]]:
+    """Each item of each submission, by submission, exercise, check, dtype and benchmark."""
     return {
-        (file.stem, exercise, item["check"], item["dtype"], item["benchmark"]): (item["status"], item["points"])
+        (file.stem, exercise, item["check"], item["dtype"], item["benchmark"]): item
         for file in sorted(results.glob("*.json"))
         for exercise, of_exercise in json.loads(file.read_text("utf-8"))["exercises"].items()
         for item in of_exercise["items"]
@@ -155,7 +155,8 @@ def graded(results: Path) -> dict[tuple[str, ...], tuple[str, float]]:
 def kills(work: Path, arguments: argparse.Namespace) -> dict[str, object]:
     """Kill the coordinator with -9 at random moments, resume, and compare with an undisturbed run."""
     jobs = arguments.jobs[0]
-    timed(command(work, "undisturbed", arguments, jobs), work / "log")
+    undisturbed_s, _ = timed(command(work, "undisturbed", arguments, jobs), work / "log")
+    start_s, _ = timed(command(work, "undisturbed", arguments, jobs), work / "log")  # nothing is left to grade
     choose = random.Random(1)
     done = 0
     for number in range(arguments.kills):
@@ -164,9 +165,9 @@ def kills(work: Path, arguments: argparse.Namespace) -> dict[str, object]:
         if choose.random() < 0.8:  # while it grades; the others hit its start
             while process.poll() is None and b"to grade" not in log.read_bytes():
                 time.sleep(0.02)
-            time.sleep(choose.uniform(0, 2 * arguments.submissions * arguments.child_s / jobs / arguments.kills))
+            time.sleep(choose.uniform(0, 1.5 * undisturbed_s / arguments.kills))  # so that the last finds work as well
         else:
-            time.sleep(choose.uniform(0, arguments.start_s))
+            time.sleep(choose.uniform(0, start_s))
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
             done += 1
@@ -196,8 +197,6 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--gpus", default="none")
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--start-s", type=float, default=4.0, help="how long a coordinator takes to start")
-    parser.add_argument("--child-s", type=float, default=0.5, help="how long a child takes, about")
     parser.add_argument("--child", type=Path, help="a fast child in place of pytest grader")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
