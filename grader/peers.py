@@ -23,6 +23,7 @@ import torch
 import reference
 from reference.exercise import DTYPES, Case
 
+from .gpu_lock import held
 from .peer_times import PeerTimes, Times
 
 READY_TIMEOUT_S = 240.0
@@ -163,7 +164,7 @@ def _time_us(call: Callable[..., Any], inputs: list[list[Any]]) -> float:
 
 
 class _Clock:
-    """Compiles and times, in the process that `Peers` starts."""
+    """Compiles and times, in the process that `Peers` starts. Whoever asks for times holds the GPU."""
 
     def __init__(self) -> None:
         self._generator = torch.Generator("cuda")
@@ -201,11 +202,19 @@ def _serve() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # a compiler's words on stdout are no answers
     clock = _Clock()
-    for text in json.loads(sys.stdin.readline()):
-        clock.compile(text)
+    _compile(clock, json.loads(sys.stdin.readline()))
     _tell(answers, "ready")
     for line in sys.stdin:
         _tell(answers, clock.times_us(json.loads(line)))
+
+
+def _compile(clock: _Clock, cases: Sequence[str]) -> None:
+    """Compile what all cases need, which runs it once: not while another grader times on this GPU."""
+    from .device import current_uuid
+
+    for text in cases:
+        with held(current_uuid(), alone=False):
+            clock.compile(text)
 
 
 def _tell(answers: TextIO, value: Any) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sys
+import threading
 
 import pytest
 
 from grader import peers
+from grader.errors import InfrastructureError
+from grader.gpu_lock import held
 from grader.peer_times import PeerTimes
 from grader.peers import Peers
 from reference.exercise import Case
@@ -98,3 +101,24 @@ def test_graders_that_write_at_once_lose_nothing(tmp_path):
         writer.join()
     written = json.loads(path.read_text())
     assert {gpu: len(written[gpu]) for gpu in gpus} == dict.fromkeys(gpus, 100)
+
+
+def test_nothing_is_compiled_while_another_grader_times(monkeypatch, tmp_path):
+    gpu = "GPU-0"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("grader.device.current_uuid", lambda: gpu)
+    compiled = []
+
+    class Clock:
+        def compile(self, text):
+            with pytest.raises(InfrastructureError), held(gpu, alone=True, timeout_s=0.05):
+                pass
+            compiled.append(text)
+
+    compiling = threading.Thread(target=peers._compile, args=(Clock(), ["one", "another"]))
+    with held(gpu, alone=True):
+        compiling.start()
+        compiling.join(0.2)
+        assert not compiled
+    compiling.join(10)
+    assert compiled == ["one", "another"]
