@@ -109,7 +109,9 @@ def _converse(worker: Worker, target: HarnessTarget, case: HarnessCase) -> Verdi
                            verdict.evidence)  # fmt: skip
         try:
             if reply.get("kind") == "step":
-                message = {"kind": "answer", **device.answer(Step.model_validate(reply))}
+                step = Step.model_validate(reply)
+                device.hear(step.marks)
+                message = {"kind": "answer", **device.answer(step)}
                 continue
             outcome = parse_error(reply.get("error")) if reply.get("kind") == "raised" else parse_measured(reply)
         except (MalformedReplyError, ValidationError, KeyError) as error:

@@ -23,6 +23,7 @@ CLOCK_US = 0.1
 PROFILER_US = 500.0
 
 MAX_KERNELS = 4096  # of one profile, so that the answer fits a message
+MAX_MARKS = 256  # that come with one step
 SIDE_STREAM = -1  # the workloads' own; streams of the submission count from 1, the default stream is 0
 
 NOT_READY = "CUDA error: device not ready"
@@ -31,14 +32,23 @@ NOT_TIMED = "Both events must be created with argument 'enable_timing=True'."
 
 Operation = Literal[
     "call", "clock", "sleep", "new_stream", "new_event", "record", "wait_event", "synchronize", "synchronize_stream",
-    "synchronize_event", "query_stream", "query_event", "elapsed", "push", "pop", "start_range", "end_range",
-    "start_profiler", "stop_profiler",
+    "synchronize_event", "query_stream", "query_event", "elapsed", "start_profiler", "stop_profiler", "marks",
 ]  # fmt: skip
 ID = Annotated[int, Field(ge=-1, le=1 << 31)]
 
 
+class Mark(BaseModel):
+    """That the worker opened an NVTX range, or closed the innermost one of a domain."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    operation: Literal["push", "pop"]
+    text: str = Field(default="", max_length=200)
+    domain: str = Field(default="", max_length=200)
+
+
 class Step(BaseModel):
-    """What the worker asks for."""
+    """What the worker asks for; `marks` are what it did before, `marks` as a step are no more than that."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
@@ -48,8 +58,7 @@ class Step(BaseModel):
     end: ID = 0
     seconds: float = Field(default=0.0, ge=0, le=1e6)
     timing: bool = False
-    text: str = Field(default="", max_length=200)
-    domain: str = Field(default="", max_length=200)
+    marks: list[Mark] = Field(default_factory=list, max_length=MAX_MARKS)
 
 
 @dataclass(frozen=True)
@@ -94,23 +103,19 @@ class Calls:
     ranges: list[Range] = field(default_factory=list)
     _open: list[tuple[str, int]] = field(default_factory=list)
 
-    def push(self, name: str, domain: str) -> int:
-        """Open a range; its number."""
+    def push(self, name: str, domain: str) -> None:
+        """Open a range."""
         self.ranges.append(Range(name, self.count, None))
         self._open.append((domain, len(self.ranges) - 1))
-        return len(self.ranges) - 1
 
     def pop(self, domain: str) -> None:
         """Close the innermost range of a domain."""
-        self.close(next((number for name, number in reversed(self._open) if name == domain), -1))
-
-    def close(self, number: int) -> None:
-        """Close this range."""
-        entry = next((entry for entry in self._open if entry[1] == number), None)
+        entry = next((entry for entry in reversed(self._open) if entry[0] == domain), None)
         if entry is None:
             self.pops_without_push += 1
             return
         self._open.remove(entry)
+        number = entry[1]
         self.ranges[number] = replace(self.ranges[number], end_call=self.count)
 
     @property
@@ -131,17 +136,17 @@ class Device:
         self.calls.count += 1
         return self._planned[min(self.calls.count, len(self._planned)) - 1]
 
+    def hear(self, marks: Sequence[Mark]) -> None:
+        """Note the ranges that were opened and closed before a step."""
+        for mark in marks:
+            if mark.operation == "push":
+                self.calls.push(mark.text, mark.domain)
+            else:
+                self.calls.pop(mark.domain)
+
     def answer(self, step: Step) -> dict[str, Any]:
         """The answer to a step that has nothing to do with the device. Raises KeyError for others."""
-        if step.operation == "push":
-            self.calls.push(step.text, step.domain)
-        elif step.operation == "pop":
-            self.calls.pop(step.domain)
-        elif step.operation == "start_range":
-            return {"number": self.calls.push(step.text, "ranges by number")}
-        elif step.operation == "end_range":
-            self.calls.close(step.event)
-        else:
+        if step.operation != "marks":
             raise KeyError(step.operation)
         return {}
 

@@ -167,7 +167,7 @@ def test_the_worker_is_told_times_only_by_clocks_events_and_the_profiler(machine
 
     monkeypatch.setattr(judging, "SimulatedDevice", Listening)
     grade(machine, FOLDER / "benchmarking", "right_events.py")
-    assert {operation for operation, _ in told} >= {"call", "record", "elapsed", "push", "stop_profiler"}
+    assert {operation for operation, _ in told} >= {"call", "record", "elapsed", "marks", "stop_profiler"}
     for operation, answer in told:
         if operation not in ("clock", "elapsed", "stop_profiler"):
             assert not any(isinstance(value, float) for value in answer.values()), (operation, answer)
@@ -191,7 +191,8 @@ def test_no_average_comes_near_another(seed):
         ('simulated._ask("synchronize_stream", stream=7)', "7"),
         ('simulated._ask("give_points")', "operation"),
         ('simulated._ask("sleep", seconds=-1.0)', "seconds"),
-        ('simulated._ask("push", text="x" * 300)', "text"),
+        ('simulated._ask("marks"), simulated._line._marks.append({"operation": "push", "text": "x" * 300})', "text"),
+        ('simulated._line._marks.extend([{"operation": "pop"}] * 300)', "marks"),
     ],
 )
 def test_a_step_that_there_is_not_costs_the_submission_only(machine, tmp_path, body, says):
@@ -205,6 +206,29 @@ def test_a_step_that_there_is_not_costs_the_submission_only(machine, tmp_path, b
     [verdict] = judge(machine, tmp_path, source)
     assert verdict.status is Status.CRASHED
     assert says in verdict.message
+
+
+def test_ranges_may_be_many_and_end_in_any_order(machine, tmp_path):
+    source = """
+        import torch
+
+        def benchmark(run, num_warmups=1, num_trials=3):
+            started = [torch.cuda.nvtx.range_start(f"note {number}") for number in range(150)]
+            for number in range(num_warmups + num_trials):
+                with torch.cuda.nvtx.range("warmup" if number < num_warmups else "trial"):
+                    run()
+            for number in started:
+                torch.cuda.nvtx.range_end(number)
+            return 0.0
+
+        def profile(run, num_warmups=1):
+            for number in range(num_warmups + 1):
+                with torch.cuda.nvtx.range("warmup" if number < num_warmups else "profile"):
+                    run()
+            return []
+        """
+    (verdict,) = judge(machine, tmp_path, source, ["nvtx"])
+    assert verdict.passed, verdict.message
 
 
 def test_a_profiler_that_an_exception_left_running_is_not_there_in_the_next_case(machine, tmp_path):
