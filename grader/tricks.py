@@ -76,7 +76,7 @@ def suspicions(duel: Duel, recording: Recording, time_us: float, least_us: float
     if time_us < least_us:
         facts["under_the_limit"] = {"time_us": time_us, "least_us": least_us}
     if recording.is_slow(duel.submission):
-        facts["slower_while_recorded"] = {"recorded_us": recording.seconds * 1e6, "time_us": time_us,
+        facts["slower while recorded"] = {"recorded_us": recording.seconds * 1e6, "time_us": time_us,
                                           "operators_and_launches": recording.notes}  # fmt: skip
     if late := _late_rounds(duel, duel.submission):
         facts["late_rounds"] = late
