@@ -191,7 +191,7 @@ def test_no_average_comes_near_another(seed):
         ('simulated._ask("synchronize_stream", stream=7)', "7"),
         ('simulated._ask("give_points")', "operation"),
         ('simulated._ask("sleep", seconds=-1.0)', "seconds"),
-        ('simulated._ask("marks"), simulated._line._marks.append({"operation": "push", "text": "x" * 300})', "text"),
+        ('simulated._line._marks.append({"operation": "push", "text": "x" * 300})', "text"),
         ('simulated._line._marks.extend([{"operation": "pop"}] * 300)', "marks"),
     ],
 )
